@@ -25,7 +25,7 @@ OPTIONS = RaftOptions(heartbeat=0.1, election_timeout=0.8, lease=0.7)
 """Short, so that tests end soon, and long enough that a leader stays one on a machine that does much else."""
 TABLET = "t1"
 SCHEMA = pa.schema([pa.field("a", pa.int64())])
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 
 def eventually(condition: Callable[[], bool], what: str = "") -> None:

@@ -203,7 +203,7 @@ class Group:
         leader = self.leader()
         return [server for server in self.running if server is not leader]
 
-    def call(self, act: Callable[[Replica], Any], seconds: float = 30.0) -> Any:
+    def call(self, act: Callable[[Replica], Any], seconds: float = 90.0) -> Any:
         """Do something at the leader, again and again while it fails in a way that may pass."""
         end = time.monotonic() + seconds
         while True:
@@ -223,7 +223,7 @@ class Group:
         return sink.open()
 
 
-def until(ask: Callable[[], Any], seconds: float = 30.0) -> Any:
+def until(ask: Callable[[], Any], seconds: float = 90.0) -> Any:
     """Wait until the answer is true: the answer."""
     end = time.monotonic() + seconds
     while not (found := ask()):

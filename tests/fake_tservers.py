@@ -251,7 +251,7 @@ class FakeTserver:
         return tablet
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+def eventually(condition: Callable[[], Any], seconds: float = 90.0) -> Any:
     """Wait until a condition holds; what it gave."""
     end = time.monotonic() + seconds
     while not (found := condition()):

@@ -15,7 +15,7 @@ from nyala.net.frame_server import FramedClient, FrameService, gathering
 from nyala.net.listener import Listener
 from nyala.net.reactor import Reactor
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 MOST = 1 << 20
 
 

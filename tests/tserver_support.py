@@ -30,7 +30,7 @@ from nyala.storage.files.filesystem import FileSystem
 T = TypeVar("T")
 QUICK = RaftOptions(heartbeat=0.1, election_timeout=0.5, lease=0.4)
 SCHEMA = Schema(assign_column_ids((ColumnSchema("k", BIGINT, nullable=False), ColumnSchema("v", STRING))), 1)
-SECONDS = 30.0
+SECONDS = 90.0
 """Timeout of every wait, in seconds."""
 
 

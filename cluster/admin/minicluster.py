@@ -223,7 +223,7 @@ class MiniCluster:
         """Returns the name of the server at an address; "" if there is none."""
         return next((name for name, known in self.local.addresses.items() if known == address), "")
 
-    def wait_until(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
         """Returns when a condition holds; errors of the cluster count as "not yet"."""
         end = time.monotonic() + seconds
         last: ClusterError | None = None

@@ -39,7 +39,7 @@ def server_process(server):
     return int(Path(path, "postmaster.pid").read_text().split()[0])
 
 
-def wait_until(condition, seconds=30.0):
+def wait_until(condition, seconds=90.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it does not come true"

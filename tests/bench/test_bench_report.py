@@ -601,7 +601,7 @@ def _runs(pid):
 
 
 def _wait(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

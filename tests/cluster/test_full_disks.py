@@ -147,7 +147,7 @@ def _upsert(table: object, start: int) -> int:
 
 def test_one_disk_is_full(small: tuple[Small, MiniCluster]) -> None:
     disks, cluster = small
-    with nyala.connect(cluster.url, deadline=20) as connection:
+    with nyala.connect(cluster.url, deadline=60) as connection:
         connection.execute(
             "CREATE TABLE t (k BIGINT PRIMARY KEY, v STRING) DISTRIBUTE BY HASH (k) INTO 3 BUCKETS REPLICAS 3"
         )

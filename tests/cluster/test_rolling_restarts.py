@@ -49,11 +49,11 @@ def server(cluster: MiniCluster, name: str) -> NamedServer:
 
 @contextmanager
 def scanning(cluster: MiniCluster) -> Iterator[list[str]]:
-    """A client that scans all the time, with none for a failover: yields the errors of its statements."""
+    """A client that scans all the time: yields the errors of its statements."""
     stop, errors = threading.Event(), list[str]()
 
     def scan() -> None:
-        with nyala.connect(alias(cluster.url, 5), deadline=5, replica_selection="any") as connection:
+        with nyala.connect(alias(cluster.url, 5), deadline=60, replica_selection="any") as connection:
             while not stop.wait(PAUSE_SECONDS):
                 try:
                     connection.execute("SELECT count(*), max(at) FROM chain").fetchall()

@@ -66,7 +66,7 @@ def test_ctrl_c_ends_the_statement_only():
             # Time enough to be inside the statement; if it is not, the interrupt lands in the try block all the same.
             threading.Event().wait(0.5)
             os.kill(child.pid, signal.SIGINT)
-            out, _ = child.communicate(timeout=30)
+            out, _ = child.communicate(timeout=90)
         finally:
             child.kill()
     assert out == "(2000,)\n"

@@ -131,7 +131,7 @@ def check(connection: Connection, work: Callable[[], Any]) -> None:
     def then_count() -> None:
         work()
         # A thread of the pool may still be on its way out of the last task.
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 90
         while held_pins(connection) > before and time.monotonic() < deadline:
             time.sleep(0.01)
         left.append(held_pins(connection))

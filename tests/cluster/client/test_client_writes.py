@@ -253,12 +253,12 @@ def test_answered_calls_may_be_forgotten_and_open_ones_not(client, table, cluste
     def hold(at: str, asked: Any, when: str) -> None:
         if isinstance(asked, methods.WriteRow) and asked.row["k"] == 7 and when == "before":
             began.set()
-            assert go_on.wait(20)
+            assert go_on.wait(90)
 
     cluster.faults.append(hold)
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(client.write_row, table, Op.INSERT, {"k": 7, "n": 0})
-        assert began.wait(20)
+        assert began.wait(90)
         for key in (1, 2, 3):
             client.write_row(table, Op.INSERT, {"k": key, "n": 0})
         go_on.set()

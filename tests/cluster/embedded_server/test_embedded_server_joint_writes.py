@@ -64,7 +64,7 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(monkeypatch, is_staged, ope
     fs = FaultyFileSystem(disk)
     keys = KEYS if op is not Op.INSERT else range(100, 130)
     with ServedStore(fs=fs, background=False) as served_store:
-        client, hasty = served_store.client(), served_store.client(deadline=0.3)
+        client, hasty = served_store.client(), served_store.client(deadline=1.0)
         table = client.create_table(definition(partitions=HASHED))
         insert(client, table, KEYS)
         before, moment = state(client), client.now()
@@ -179,7 +179,7 @@ def test_readers_never_see_half_of_a_clients_batch(served_store):
         client.write(table, change)
     done.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(90)
     assert not wrong
 
 

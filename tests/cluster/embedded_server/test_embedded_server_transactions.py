@@ -68,7 +68,7 @@ def test_a_commit_is_whole_or_not_at_all(size, operation, pattern):
     disk = CrashableFileSystem()
     fs = FaultyFileSystem(disk)
     with ServedStore(fs=fs, background=False) as served_store:
-        client, hasty = served_store.client(), served_store.client(deadline=0.3)
+        client, hasty = served_store.client(), served_store.client(deadline=1.0)
         made(client)
         before = client.now()
         fs.fail(operation, pattern, nth=2 if "wal" in pattern else 1)

@@ -215,7 +215,7 @@ class Peer:
 
     def join(self) -> None:
         if self.work is not None:
-            self.work.join(20)
+            self.work.join(90)
             assert not self.work.is_alive()
             self.work = None
         assert not self.failures, self.failures

@@ -96,7 +96,7 @@ class Schedule:
             for server in group.running:
                 server.replica.tablet.prepared.end()
         for thread in self.work:
-            thread.join(10)
+            thread.join(90)
         for group in self.groups:
             group.__exit__()
 
@@ -295,7 +295,7 @@ class Schedule:
             return
         self.recover()
         for thread in self.work:
-            thread.join(20)
+            thread.join(90)
             assert not thread.is_alive(), "background work waits for an outcome that is known"
         self.work.clear()
 

@@ -124,7 +124,7 @@ def test_other_writers_and_readers_of_the_keys_wait_for_the_outcome_and_nobody_e
             thread.start()
         part.resolve(True)
         for thread in waiting:
-            thread.join(20)
+            thread.join(90)
         assert sorted(map(str, found)) == ["('w4',)", "(4, 'w4', 1)"]
         assert leader.write_row(Op.UPDATE, {"k": 4, "v": "y"}, None, deadline=soon()).applied == 1
 
@@ -198,7 +198,7 @@ def test_a_flush_waits_for_the_outcome_and_an_open_tablet_takes_parts_again() ->
         flushing.join(0.3)
         assert flushing.is_alive()
         part.resolve(True)
-        flushing.join(20)
+        flushing.join(90)
         assert not flushing.is_alive()
         again = Part(group)
         again.prepare(batch([7], "z"))
@@ -369,7 +369,7 @@ def test_a_read_of_the_newest_rows_has_a_transaction_that_was_acknowledged_befor
         reading.join(0.2)
         assert reading.is_alive()
         part.resolve(True)
-        reading.join(20)
+        reading.join(90)
         assert found == ["w1"]
 
 
@@ -406,7 +406,7 @@ def test_an_alteration_is_not_kept_off_by_ever_new_transactions() -> None:
         with pytest.raises(DeadlineExceeded):
             replica.transactions.prepare(note, 1, changes, None, soon(0.2))
         first.resolve(True)
-        altering.join(20)
+        altering.join(90)
         assert replica.table.version == TABLE.version + 1
         second.prepare(batch([2], "w"))
         second.resolve(True)

@@ -23,7 +23,7 @@ from nyala.model.clock import HybridClock
 from tls_support import HOST, Pki, unchecked, with_ca
 
 CALL = KeepAlive(scanner="s")
-SECONDS = 20.0
+SECONDS = 90.0
 
 
 @contextmanager

@@ -45,19 +45,19 @@ def test_what_waits_is_left_to_the_own_thread_at_once(completions: Completions) 
     done, me = Done(), threading.get_ident()
     with completions.here():
         completions.submit(done.job("a"), True)
-        assert done.changed.acquire(timeout=20)
+        assert done.changed.acquire(timeout=90)
     assert [name for name, thread in done.names if thread != me] == ["a"]
 
 
 def test_elsewhere_everything_is_left_to_the_own_thread(completions: Completions) -> None:
     done, me = Done(), threading.get_ident()
     completions.submit(done.job("a"), False)
-    assert done.changed.acquire(timeout=20)
+    assert done.changed.acquire(timeout=90)
     with completions.here():
         other = threading.Thread(target=completions.submit, args=(done.job("b"), False))
         other.start()
         other.join()
-        assert done.changed.acquire(timeout=20)
+        assert done.changed.acquire(timeout=90)
     assert [name for name, thread in done.names if thread != me] == ["a", "b"]
 
 

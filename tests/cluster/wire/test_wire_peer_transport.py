@@ -27,7 +27,7 @@ from nyala.net.connection import Connection
 from nyala.net.dialing import dial
 from nyala.net.frames import MESSAGE, frame
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 
 def until(condition: Callable[[], Any]) -> None:

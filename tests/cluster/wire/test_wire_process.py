@@ -20,7 +20,7 @@ from nyala.storage.files.filesystem import FileSystem
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.files.os_filesystem import OsFileSystem
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 _SERVER = """
 import logging, os, signal, sys, threading, time

@@ -39,7 +39,7 @@ from nyala.model.store import Timestamp
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Batch, Flat
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 
 def until(condition: Callable[[], Any]) -> None:

@@ -217,7 +217,7 @@ def test_an_interrupt_waits_for_the_work(monkeypatch):
 
     def interrupted(self, timeout=None):
         if not stopped.is_set():
-            began.wait(10)
+            began.wait(90)
             raise KeyboardInterrupt
         join(self, timeout)
 
@@ -225,7 +225,7 @@ def test_an_interrupt_waits_for_the_work(monkeypatch):
 
     def work():
         began.set()
-        assert stopped.wait(10)
+        assert stopped.wait(90)
 
     with pytest.raises(KeyboardInterrupt):
         on_deep_stack(work, stopped.set)
@@ -236,7 +236,7 @@ def test_the_limit_is_raised_while_a_deep_stack_is_at_work():
     inside = threading.Event()
 
     def work():
-        assert inside.wait(10)
+        assert inside.wait(90)
         return sys.getrecursionlimit()
 
     found = []
@@ -262,12 +262,12 @@ def test_the_limit_is_not_lowered_below_a_thread():
             down(levels - 1)
         else:
             deep.set()
-            end.wait(10)
+            end.wait(90)
 
     def work():
         inner = threading.Thread(target=down, args=(before + 500,))
         inner.start()
-        assert deep.wait(10)
+        assert deep.wait(90)
         return inner
 
     inner = on_deep_stack(work)

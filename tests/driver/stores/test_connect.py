@@ -57,7 +57,7 @@ def test_a_second_process_is_refused_and_told_why(tmp_path):
         assert str(holder.pid) in str(error.value)
         assert error.value.retryable
     finally:
-        holder.communicate("", timeout=20)
+        holder.communicate("", timeout=90)
     nyala.connect(tmp_path).close()
 
 

@@ -47,7 +47,7 @@ def descriptors(part: Path) -> list[str]:
     return [name for name in names if str(part) in name]
 
 
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
+def until(holds: Callable[[], bool], seconds: float = 90.0) -> bool:
     deadline = time.monotonic() + seconds
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.02)

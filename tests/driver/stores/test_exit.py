@@ -31,7 +31,7 @@ except nyala.Error as error:
     print(type(error).__name__)
 """
 HALF_READ = "cursor = connection.execute('SELECT v FROM t'); cursor.fetchone()"
-SECONDS = 30.0
+SECONDS = 90.0
 """Far below a minute, after which an unread stream is abandoned; the machine may be busy."""
 
 

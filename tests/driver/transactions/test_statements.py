@@ -419,7 +419,7 @@ def test_a_statement_that_waits_can_be_cancelled(connection):
     def hold():
         with connection.session.turn():
             held.set()
-            release.wait(30)
+            release.wait(90)
 
     def wait():
         cursor = connection.cursor()
@@ -433,9 +433,9 @@ def test_a_statement_that_waits_can_be_cancelled(connection):
     cursors, started = [], threading.Event()
     holder, waiter = threading.Thread(target=hold), threading.Thread(target=wait)
     holder.start()
-    assert held.wait(30)
+    assert held.wait(90)
     waiter.start()
-    assert started.wait(30)
+    assert started.wait(90)
     while waiter.is_alive():
         cursors[0].cancel()
         waiter.join(0.05)

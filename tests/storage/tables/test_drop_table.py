@@ -52,7 +52,7 @@ def folders(fs: Any, path: str = "db/tables") -> list[str]:
     return list(fs.list(path))
 
 
-def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = 90.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it never came"
