@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nyala
 import pytest
-from cluster_workload import check_replicas
+from cluster_workload import alias, check_replicas
 from forked_command import nyala as nyala_command
 from nyala.cluster.wire.messages.methods import ListServers, NamedServer
 from nyala.errors import OperationalError
@@ -115,7 +115,7 @@ def test_a_server_that_is_dead_and_left_is_forgotten(own: MiniCluster) -> None:
 
 
 def test_one_replica_goes_on_where_the_majority_is_lost_for_good(own: MiniCluster) -> None:
-    with nyala.connect(own.url) as connection, nyala.connect(own.url, deadline=5) as hasty:
+    with nyala.connect(own.url) as connection, nyala.connect(alias(own.url, 1), deadline=5) as hasty:
         connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING)")
         connection.execute("INSERT INTO t SELECT k, 'v' || k FROM generate_series(1, 1000) AS s(k)")
         survivor, *others = [own.leader("t"), *own.followers("t")]

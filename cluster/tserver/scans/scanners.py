@@ -289,6 +289,8 @@ class Scanners:
         """In the order of their ends."""
         self._closed: dict[str, None] = {}
         """Ids closed by clients, the oldest first; guarded by the lock, too."""
+        self._beginning = 0
+        """Number of scans that are being begun; guarded by the lock, too."""
 
     def stream(
         self, id: str, number: int, is_cancelled: Callable[[], bool], begin: Callable[[], Scanner]
@@ -329,7 +331,14 @@ class Scanners:
                 raise ScannerExpired(f"there is no scan {id} to go on with from batch {number}")
             if len(self._live) >= MOST_SCANS:
                 raise ServerOverloaded(f"the server has {len(self._live)} scans open, and takes no more")
-        scanner = begin()
+            self._beginning += 1
+        try:
+            return self._begun(id, begin())
+        finally:
+            with self._lock:
+                self._beginning -= 1
+
+    def _begun(self, id: str, scanner: Scanner) -> Scanner:
         first: Scanner | None = None
         try:
             with self._lock:
@@ -423,5 +432,7 @@ class Scanners:
 
     @property
     def count(self) -> int:
-        """Number of scans that have not ended."""
-        return len(self._live)
+        """Number of scans that have not ended. One that is being begun counts: a server that quiesces may have accepted
+        it before, and is not to be stopped yet."""
+        with self._lock:
+            return len(self._live) + self._beginning

@@ -12,7 +12,7 @@ import pytest
 from nyala.cluster.tserver.scans.scan_production import AHEAD_BATCHES, Budget, Production
 from nyala.cluster.tserver.scans.scanners import KEPT_BATCHES, Scanner, Scanners
 from nyala.cluster.wire.messages.methods import ScanEnd
-from nyala.errors import Cancelled, DiskError, ProtocolError, ScannerExpired
+from nyala.errors import Cancelled, DiskError, ProtocolError, ReplicaUnavailable, ScannerExpired
 from nyala.model.store import ScanCounters
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Batch, Flat
@@ -298,6 +298,26 @@ def test_a_scan_that_is_closed_while_it_begins_ends_at_once() -> None:
         registry.start("s", 1 << 20, time.monotonic() + 30, never, begin_late)
     assert (registry.count, registry.budget.used) == (0, 0)
     assert next(source.batches, None) is None, "it is closed"
+
+
+def test_a_scan_counts_while_it_is_being_begun() -> None:
+    """A server that quiesces may have accepted it before."""
+    registry, begin = scanners(Source(0, 3))
+    counts = []
+
+    def begin_and_count() -> Scanner:
+        counts.append(registry.count)
+        return begin()
+
+    registry.start("s", 1 << 20, time.monotonic() + 30, never, begin_and_count)
+    assert (counts, registry.count) == ([1], 0)
+
+    def refuse() -> Scanner:
+        raise ReplicaUnavailable("it is quiescing")
+
+    with pytest.raises(ReplicaUnavailable):
+        registry.start("r", 1 << 20, time.monotonic() + 30, never, refuse)
+    assert registry.count == 0
 
 
 def test_a_tablets_scans_are_released_unless_a_stream_reads_them() -> None:

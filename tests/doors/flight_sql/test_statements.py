@@ -310,7 +310,7 @@ def test_an_ingestion_is_part_of_the_transaction_in_progress(client: Client) -> 
 def test_a_client_that_leaves_its_rows_half_way_writes_none(server: FlightSqlServer, client: Client) -> None:
     with Client(server) as other:
         descriptor = command("CommandStatementIngest", table="fresh")
-        writer, _ = other.flight.do_put(descriptor, ROWS.schema, flight.FlightCallOptions(timeout=0.5))
+        writer, _ = other.flight.do_put(descriptor, ROWS.schema, flight.FlightCallOptions(timeout=3.0))
         writer.write_table(ROWS)
         until(lambda: len(server.calls) == 1)
         until(lambda: len(server.calls) == 0)  # ended by the deadline of the call
