@@ -22,6 +22,8 @@ LEAN = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
+    # Expressions are compiled all the same; one class for all operators of a stage pays for itself with many rows.
+    "spark.sql.codegen.wholeStage": "false",
 }
 
 _held: list[SparkSession] = []
