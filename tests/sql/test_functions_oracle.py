@@ -21,6 +21,8 @@ from nyala.model.types import DECIMAL, STRING, TIMESTAMP, DataType, Interval
 from nyala.model.vectors.vector import Const
 from nyala.sql import interval_text
 
+pytestmark = pytest.mark.embedded_only("reads no table: the same on every store")
+
 MOMENTS = st.datetimes(datetime.datetime(1000, 1, 1), datetime.datetime(9998, 12, 31))
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 SMALL = st.integers(-(2**31), 2**31 - 1)

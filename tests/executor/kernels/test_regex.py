@@ -266,6 +266,7 @@ def test_patterns_of_a_column_are_judged_where_they_stand() -> None:
             connection.execute("SELECT regexp_like('a', 'a', 'q')")
 
 
+@pytest.mark.embedded_only("counts the texts that are searched in this process")
 @pytest.mark.parametrize(
     "call",
     [
