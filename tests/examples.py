@@ -3,7 +3,8 @@
 A run tries a share of them. `make test` tries new ones each time; CI (`.ci/run`) tries half as many, the same ones each
 time: they have passed before, and fail if the change is wrong. `make test-long` tries all, NYALA_EXAMPLES=20 is for a
 night, and `make check` tries few. So it is with seeds, `range(cases(8))`, and with the values of a parameter,
-`few(KINDS)`, of which `make check` alone leaves some out.
+`few(KINDS)`, of which `make check` alone leaves some out, and with the steps at which work is disturbed,
+`some(crashes)`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ def examples(number: int) -> int:
 def cases(number: int) -> int:
     """The share of `number` seeds or numbered cases that this run tries: all of them in `make test`."""
     return max(round(number * min(SHARE / USUAL, 1.0)), 1)
+
+
+def some(values: Sequence[T], first: int = 0) -> Sequence[T]:
+    """The share of `values` that this run tries: all of them in `make test`, otherwise those at equal distances.
+
+    For crashes and faults at each step of some work, of which neighbours differ little. Tests that try the steps in
+    several ways begin with different ones, so that together they try all.
+    """
+    distance = max(round(USUAL / SHARE), 1)
+    return values[first % distance :: distance]
 
 
 def few(values: Sequence[T], most: int = 4) -> Sequence[T]:
