@@ -147,7 +147,7 @@ class EmbeddedServer:
             **self._loads.handlers(),
         }
         self._rpc.handlers = {kind: self._noted(handler) for kind, handler in handlers.items()}
-        self._rpc.handlers[GetStatus] = lambda request, context: self.status()
+        self._rpc.handlers[GetStatus] = self._noted(lambda request, context: self.status())
         self._rpc.at_once = {kind: self._noted(each) for kind, each in served.at_once().items()}
         self._rpc.later = {WriteRow: self._noted(self._rows.write_row_later)}
         self._rpc.scan = self._scan

@@ -124,13 +124,13 @@ def test_a_directory_that_another_process_has_for_itself_is_an_error_that_helps(
 
 
 def test_a_directory_that_nobody_has_gets_an_owner(made):
-    url = reachable(made, idle_exit=3.0)
+    url = reachable(made, idle_exit=10.0)
     found = find_server(str(made))
     assert found is not None and found.url == url and found.pid != os.getpid()
     with nyala.connect(made) as connection:
         assert isinstance(connection.store, Client) and keys(connection) == [1, 2]
         # No client calls, but this process relies on it: it stays.
-        time.sleep(5.0)
+        time.sleep(12.0)
         assert reachable(made) == url and keys(connection) == [1, 2]
     os.kill(found.pid, signal.SIGKILL)
     other = reachable(made)
