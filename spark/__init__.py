@@ -7,6 +7,7 @@
     nyala.spark.jdbc_snapshot(spark, url, "orders")      a table for Spark's source jdbc, as of one time
     nyala.spark.session()                                a new Spark session, for programs without one
     nyala.spark.url(directory)                           URL by which tasks reach a directory that this process has open
+    nyala.spark.token(url, user, password)               for the option `token`, in place of user and password
 
 PySpark is loaded by the first call of one of them, not by importing this module.
 """
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..driver.tables.timestamps import Moment
 
-__all__ = ["jdbc_partitions", "jdbc_snapshot", "register", "session", "sql", "table", "url"]
+__all__ = ["jdbc_partitions", "jdbc_snapshot", "register", "session", "sql", "table", "token", "url"]
 
 
 def register(spark: SparkSession) -> None:
@@ -91,3 +92,37 @@ def url(target: str | Path) -> str:
     from ..driver.stores.served_directory import reachable
 
     return reachable(target)
+
+
+def token(
+    target: str | Path, user: str | None = None, password: str | None = None, seconds: float = 86_400.0, **options: str
+) -> str:
+    """A token for the option `token`, by which programs without the password work as a user.
+
+    Parameters
+    ----------
+    target : str or Path
+        The store.
+    user, password : str, optional
+        By default those of the URL, else NYALA_USER and NYALA_PASSWORD.
+    seconds : float
+        The seconds for which it is valid; a day at most. It ends before that when the user gets another password.
+    **options
+        `tls_ca`, `tls_cert` and `tls_key` of a cluster with TLS, as for `nyala.connect`.
+
+    Raises
+    ------
+    LoginNeeded
+        If no user is named, so that the process itself has all rights, or the store has no users.
+    InvalidPassword
+        If name or password are wrong.
+    """
+    from ..errors import LoginNeeded
+    from . import workers
+
+    named = {name: value for name, value in {"user": user, "password": password}.items() if value is not None}
+    store = workers.store(target, **named, **options)
+    found: str = workers.task_access(target, {}, store, seconds)[1].get(workers.TOKEN, b"").hex()
+    if not found:
+        raise LoginNeeded("a token is a user's: name one with its password")
+    return found

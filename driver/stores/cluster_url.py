@@ -117,6 +117,17 @@ def without_password(url: str) -> str:
     return f"{scheme}{mark}{named.partition(':')[0]}{at}{hosts}{''.join(more)}" if mark else url
 
 
+def without_user(url: str) -> str:
+    """The URL without a user and a password, for processes that log in with a token.
+
+    >>> without_user("nyala://ann:secret@one:7051/?tls=off"), without_user("nyala://one")
+    ('nyala://one:7051/?tls=off', 'nyala://one')
+    """
+    scheme, mark, rest = url.partition("://")
+    authority, *more = re.split(r"([/?].*)", rest, maxsplit=1)
+    return f"{scheme}{mark}{authority.rpartition('@')[2]}{''.join(more)}"
+
+
 def tls_options(url: str, given: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """The options of a cluster's client that name the TLS files: those that were given, the URL's, or those of the
     environment; none where there is to be no TLS. `InterfaceError` where one of these names some of them alone.

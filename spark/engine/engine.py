@@ -28,6 +28,7 @@ from ...executor import ExecutionContext
 from ...executor.run.progress import Progress
 from ...planner import Plan
 from ...sql.expressions import Column
+from .. import workers
 from ..session import check_classic
 from .failures import as_ours
 from .query import Query, prepare
@@ -70,9 +71,9 @@ class SparkEngine:
         as nyala's own executor would raise them.
         """
         context = timed(context)
-        url = reachable(self._target)
+        url, client = workers.task_access(self._target, {}, context.store)
         spark = self._session(context.threads)
-        query = prepare(plan, context, url, spark.sparkContext.defaultParallelism)
+        query = prepare(plan, context, url, spark.sparkContext.defaultParallelism, client)
         context.check()
         translation = query.translation()
         frame = frame_of(spark, query, translation)

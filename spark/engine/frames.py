@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...driver.stores.served_directory import reachable
 from ...driver.tables.timestamps import Moment, hybrid_time
 from ...errors import ProgrammingError
 from ...executor import ExecutionContext, LocalFiles
@@ -57,14 +56,15 @@ def sql(spark: SparkSession, text: str, url: str | Path | None = None, at: Momen
     parsed = parse(text)
     if len(parsed) != 1:
         raise ProgrammingError(f"one query makes a DataFrame, and the text holds {len(parsed)} statements")
-    statement = bind(parsed[0], store, None, LocalFiles())
+    statement = bind(parsed[0], store, None, LocalFiles(), connection.session.facts)
     if not isinstance(statement, bound.SelectStatement):
         raise ProgrammingError("a DataFrame is made of a SELECT; other statements are for a connection's execute")
     now = store.now()
     context = ExecutionContext(store, snapshot=now if at is None else hybrid_time(at, now))
     plan = plan_query(statement.query, store, PlannerOptions(fetch_late=False))
     cores = spark.sparkContext.defaultParallelism
-    query = prepare(plan, context, reachable(store_of(spark, url)), cores)
+    reached, client = workers.task_access(store_of(spark, url), {}, store)
+    query = prepare(plan, context, reached, cores, client)
     translation = query.translation()
     with settings(spark):
         frame = frame_of(spark, query, translation)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import sqlglot
@@ -116,7 +116,9 @@ class Query:
         return "\n".join(parts)
 
 
-def prepare(plan: Plan, context: ExecutionContext, url: str, cores: int) -> Query:
+def prepare(
+    plan: Plan, context: ExecutionContext, url: str, cores: int, client: Mapping[str, Any] | None = None
+) -> Query:
     """Prepares a planned query for Spark.
 
     Parameters
@@ -127,19 +129,22 @@ def prepare(plan: Plan, context: ExecutionContext, url: str, cores: int) -> Quer
         The URL by which the tasks reach the store.
     cores : int
         Number of concurrent tasks.
+    client : mapping of str to Any, optional
+        Options of the tasks' clients (`workers.task_access`).
 
     Reads the keys of small build sides, and small tables.
     """
-    return _Preparation(plan, context, url, cores).query()
+    return _Preparation(plan, context, url, cores, dict(client or {})).query()
 
 
 class _Preparation:
-    def __init__(self, plan: Plan, context: ExecutionContext, url: str, cores: int):
+    def __init__(self, plan: Plan, context: ExecutionContext, url: str, cores: int, client: dict[str, Any]):
         assert context.snapshot is not None, "all tasks read one snapshot"
         self._plan = plan
         self._context = context
         self._snapshot: Timestamp = context.snapshot
         self._url = url
+        self._client = client
         self._cores = cores
         self._tasks = TASKS_PER_CORE * cores
         self._estimator = Estimator(context.store)
@@ -179,7 +184,7 @@ class _Preparation:
     def _relation(self, found: Cut, filters: tuple[ColumnPredicate, ...]) -> Relation:
         plan = _with_columns(_filtered(self._chosen(found.node), filters), self._numbers)
         names = tuple(f"c{column.id}" for column in plan.columns)
-        reading = Reading(self._url, plan, self._snapshot, names, share=self._cores)
+        reading = Reading(self._url, plan, self._snapshot, names, share=self._cores, options=self._client)
         if self._is_small(found) and (rows := self._rows(reading)) is not None:
             return rows
         scan = _leaf(plan)

@@ -11,7 +11,7 @@ from ...backup.backup import BackupResult, save_store, verify_files
 from ...backup.manifest import Backup
 from ...backup.places import Place
 from ...backup.running import Handler
-from ...driver.stores.served_directory import reachable
+from ...driver.stores.cluster_url import without_password
 from .. import workers
 from ..session import check_classic
 from .jobs import SparkTasks
@@ -35,7 +35,10 @@ def backup(
     """
     check_classic(spark, "backup")
     place, run = Place.of(destination), SparkTasks(spark, progress)
-    return save_store(target, partial(workers.store, reachable(target)), place, run, tables, full=full)
+    url, client = workers.task_access(target, {}, workers.store(target))
+    return save_store(
+        without_password(str(target)), partial(workers.store, url, **client), place, run, tables, full=full
+    )
 
 
 def verify(

@@ -17,7 +17,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,6 +102,7 @@ class ExportTask:
     folder: str
     number: int
     format: str
+    client: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 def export(
@@ -152,6 +153,7 @@ def export(
     chosen = _format(place, format)
     url = reachable(target)
     connection = workers.connection(url)
+    url, client = workers.task_access(url, {}, connection.store)
     options = {"dbtable": table, "columns": None if columns is None else tuple(columns), "where": where}
     given = SourceOptions(
         Use.READ, {"url": url, **{name: value for name, value in options.items() if value is not None}}
@@ -165,7 +167,7 @@ def export(
     folder = place / f"_writing-{uuid.uuid4().hex[:8]}"
     folder.mkdir()
     try:
-        tasks = [ExportTask(url, part, names, types, str(folder), n, chosen) for n, part in enumerate(parts)]
+        tasks = [ExportTask(url, part, names, types, str(folder), n, chosen, client) for n, part in enumerate(parts)]
         written = run_tasks(spark, "writing files", tasks, write_part, progress, _rows)
         files = tuple(sorted((file for file in written if file is not None), key=lambda file: file.path))
         if not files:
@@ -241,7 +243,7 @@ def _publish(place: Path, folder: Path, before: Sequence[Path], result: ExportRe
 
 def write_part(task: ExportTask) -> ExportedFile | None:
     """Writes the task's file; returns None if its part has no rows."""
-    connection = workers.connection(task.url)
+    connection = workers.connection(task.url, **task.client)
     schema = pa.schema([pa.field(name, type_.arrow) for name, type_ in zip(task.names, task.types, strict=True)])
     batches = scanning.read(connection, task.part, schema, BATCH_ROWS)
     first = next(batches, None)

@@ -29,6 +29,7 @@ from ...driver.connection import connect
 from ...driver.stores.served_directory import reachable
 from ...errors import DataError, Error, InterfaceError
 from ...model.lazy_dataclass import dataclass
+from .. import workers
 from ..session import check_classic
 from ..source.naming import written_table
 from ..writing.jobs import JobRecord, Jobs, State, check_job
@@ -181,7 +182,8 @@ def ingest(
             if sort:
                 good = in_tablet_order(good, plan)
             key = job or f"ingest {uuid.uuid4().hex}"
-            work.write(good, url, wanted, key)
+            reached, client = workers.task_access(url, {}, connection.store)
+            work.write(good, reached, wanted, key, client.get(workers.TOKEN))
         except BaseException:
             if create is not None:
                 with suppress(Error):
@@ -380,10 +382,12 @@ class _Ingest:
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
-    def write(self, rows: DataFrame, url: str, operation: Operation, key: str) -> None:
-        """Writes the rows through the data source."""
+    def write(self, rows: DataFrame, url: str, operation: Operation, key: str, token: bytes | None) -> None:
+        """Writes the rows through the data source, as the user of the token, if there is one."""
         writer = rows.write.format("nyala").mode("append").option("url", url).option("dbtable", self._plan.table.name)
         writer = writer.option("operation", operation.value).option("idempotencyKey", key)
+        if token is not None:
+            writer = writer.option("token", token.hex())
         try:
             with watched(self._spark, "writing rows", self._progress):
                 writer.save()

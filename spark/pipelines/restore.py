@@ -40,4 +40,5 @@ def restore(
     restoring = Restoring.of(Place.of(source), run, at=at, tables=tables, renamed=renamed)
     url = reachable(target, create=True)
     with connect(url) as connection:
-        return restoring.into(connection, target, partial(workers.store, url), run)
+        reached, client = workers.task_access(url, {}, connection.store)
+        return restoring.into(connection, target, partial(workers.store, reached, **client), run)

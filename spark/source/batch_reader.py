@@ -11,7 +11,7 @@ in one place, so that one use's filters affect another's partitions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -48,6 +48,12 @@ class BatchReader(DataSourceReader):
         self._schema = arrow_of(schema)
         connection = workers.planning(given["url"], **given.client())
         self._columns = declared(connection, given, schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without a password, for the tasks."""
+        given = self._given
+        access = workers.task_access(given["url"], given.client(), self._connection().store, given["tokenSeconds"])
+        return {**vars(self), "_given": given.for_tasks(*access)}
 
     def partitions(self) -> list[InputPartition]:
         """One partition per task; chooses the snapshot timestamp."""

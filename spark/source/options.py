@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ...cluster.client.options import REPLICA_SELECTIONS
-from ...errors import Error, InterfaceError, did_you_mean
+from ...driver.stores.cluster_url import user_options, without_user
+from ...driver.stores.open_stores import is_cluster
+from ...errors import Error, InterfaceError, LoginExpired, did_you_mean
+from ...model.access.tokens import TASK_SECONDS, token_user
 from ...model.lazy_dataclass import dataclass
 from ...sql.settings import parse_bytes
 
@@ -150,6 +153,24 @@ def token(text: str) -> int:
     return int(text)
 
 
+def login_token(text: str) -> bytes:
+    """A token in hexadecimal digits. The errors do not repeat it."""
+    try:
+        found = bytes.fromhex(text)
+        token_user(found)
+    except (ValueError, LoginExpired):
+        raise ValueError("a token is needed, as `nyala.spark.token` returns it") from None
+    return found
+
+
+def token_seconds(text: str) -> float:
+    """A number of seconds above 0, a day at most."""
+    value = seconds(text)
+    if value > TASK_SECONDS:
+        raise ValueError(f"{TASK_SECONDS} seconds, a day, are the most")
+    return value
+
+
 OPERATIONS: Final = (
     "insert",
     "insert_ignore",
@@ -283,6 +304,39 @@ OPTIONS: Final = (
     Option("tlsCert", "the PEM file with the client's certificate", ALL, None, str, "NYALA_TLS_CERT"),
     Option("tlsKey", "the PEM file with the key of that certificate", ALL, None, str, "NYALA_TLS_KEY"),
     Option(
+        "user",
+        "of a store with users: the user to log in as; also in the URL, `nyala://ann:...@host/`",
+        ALL,
+        None,
+        str,
+        "NYALA_USER of the driver",
+    ),
+    Option(
+        "password",
+        "its password, which stays in the driver: tasks get a token",
+        ALL,
+        None,
+        str,
+        "NYALA_PASSWORD of the driver",
+    ),
+    Option(
+        "token",
+        "in place of user and password: a token that `nyala.spark.token` has returned, perhaps in another process",
+        ALL,
+        None,
+        login_token,
+        "one is requested with the password",
+    ),
+    Option(
+        "tokenSeconds",
+        "seconds for which the token of the tasks is valid, a day at most: tasks that begin later fail. Each batch of "
+        "a stream gets a new one",
+        ALL,
+        float(TASK_SECONDS),
+        token_seconds,
+        f"`{TASK_SECONDS}`",
+    ),
+    Option(
         "operation",
         "the operation for the rows: `insert` (an existing key is an error, and nothing is written then), "
         "`insert_ignore` (it is skipped), `upsert` (the row is updated), `update` and `delete` (a missing key is "
@@ -372,8 +426,6 @@ _HINTS: Final = frozenset(
 )  # fmt: skip
 """Options of JDBC that affect a database's work but not its result: overwriting keeps the table anyway."""
 _OF_JDBC: Final = {
-    "user": "a cluster identifies its clients by certificates: tlsCa, tlsCert, tlsKey",
-    "password": "a cluster identifies its clients by certificates: tlsCa, tlsCert, tlsKey",
     "driver": "there is none to load; url names the store",
     "partitioncolumn": "tablets are split automatically; numPartitions and splitSize control it",
     "lowerbound": "tablets are split automatically; numPartitions and splitSize control it",
@@ -396,7 +448,11 @@ _CLIENT: Final = {
     "tlsCa": "tls_ca",
     "tlsCert": "tls_cert",
     "tlsKey": "tls_key",
+    "user": "user",
+    "password": "password",
+    "token": "token",
 }
+_SECRET: Final = frozenset(("password", "token"))
 
 
 class SourceOptions:
@@ -421,6 +477,12 @@ class SourceOptions:
         """The same options with some of them replaced."""
         return SourceOptions(self.use, {**self._values, **values})
 
+    def for_tasks(self, url: str, client: Mapping[str, Any]) -> SourceOptions:
+        """The options with the URL and the client's options of `workers.task_access`."""
+        others = {name: value for name, value in self._values.items() if name not in _CLIENT}
+        given = {ours: client[theirs] for ours, theirs in _CLIENT.items() if theirs in client}
+        return SourceOptions(self.use, {**others, **given, "url": url})
+
     def client(self) -> dict[str, Any]:
         """The options of the client, for `workers.connection`."""
         return {theirs: self[ours] for ours, theirs in _CLIENT.items() if ours in self}
@@ -438,13 +500,26 @@ def parse(given: Mapping[str, str], use: Use) -> SourceOptions:
         try:
             values[option.name] = option.read(text)
         except (ValueError, Error) as error:
-            raise InterfaceError(f"option {option.name}={text!r}: {error}") from None
+            shown = option.name if option.name in _SECRET else f"{option.name}={text!r}"
+            raise InterfaceError(f"option {shown}: {error}") from None
     if not values.get("url"):
         raise InterfaceError(
             "option url is missing: give a cluster's URL, nyala://host:port, or the directory of a store"
             + ("" if values else _FORGOTTEN)
         )
+    if is_cluster(values["url"]):
+        values |= _user(values["url"], values)
+        values["url"] = without_user(values["url"])
     return SourceOptions(use, values)
+
+
+def _user(url: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """The user and password that the URL or the options name; none of them with a token."""
+    named = {name: values[name] for name in ("user", "password") if values.get(name)}
+    found = user_options(url, named, {})
+    if found and "token" in values:
+        raise InterfaceError("option token: it names its user, so neither user nor password is given with it")
+    return found
 
 
 def _option(name: str, use: Use) -> Option | None:

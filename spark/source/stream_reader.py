@@ -42,7 +42,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes of one table; see the module docstring.
 
     One instance lives as long as the query, in a separate process, and returns offsets and partitions. Others, created
-    with the same options, read partitions in the tasks.
+    with the same options, read partitions in the tasks. Those have no password: each partition brings the token of its
+    batch, since a query may run for longer than any token is valid.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType):
@@ -59,6 +60,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: dict[str, Any] | None = None
         self._last: dict[str, Any] | None = None
         self._target: Timestamp | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without a password, for the tasks."""
+        access = workers.task_access(self._given["url"], self._given.client(), self._connection().store, self._seconds)
+        return {**vars(self), "_given": self._given.for_tasks(*access)}
+
+    @property
+    def _seconds(self) -> float:
+        """Seconds for which tokens are valid."""
+        return float(self._given["tokenSeconds"])
 
     # ---- offsets -----------------------------------------------------------------------------------------------------
 
@@ -115,11 +126,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if AFTER in start or AFTER in end:
                 given = narrowed(connection, given, start, end)
         planned = changes.plan_changes(connection, given, since, until, self._columns)
-        return [InputPartition(part) for part in partitions.make_parts(connection, planned, until)]
+        token = workers.task_access(given["url"], given.client(), connection.store, self._seconds)[1].get(workers.TOKEN)
+        return [InputPartition((part, token)) for part in partitions.make_parts(connection, planned, until)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of one tablet, by key and then by time."""
-        return scanning.read(self._connection(), partition.value, self._schema, self._given["fetchsize"])
+        part, token = partition.value
+        if token is not None:
+            self._given = self._given.replaced(token=token)
+        return scanning.read(self._connection(), part, self._schema, self._given["fetchsize"])
 
     def _connection(self) -> Connection:
         return workers.observing(

@@ -60,12 +60,13 @@ def table(
     values = {"dbtable": name, "columns": columns if columns is None else tuple(columns), "where": where}
     given = SourceOptions(Use.READ, {"url": store_of(spark, url)} | {k: v for k, v in values.items() if v is not None})
     connection = workers.planning(given["url"])
+    reached, client = workers.task_access(given["url"], {}, connection.store)
     now = connection.store.now()
     planned = relation.plan_relation(connection, given)
     parts = partitions.make_parts(
         connection, planned, now if at is None else hybrid_time(at, now), size=given["splitSize"]
     )
-    return frame(spark, given["url"], parts, planned.columns)
+    return frame(spark, reached, parts, planned.columns, client)
 
 
 def store_of(spark: SparkSession, url: str | Path | None) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -85,3 +85,9 @@ class TableWriter(DataSourceArrowWriter):
     def _planning(self) -> Connection:
         """A connection with a refreshed catalog, because the table may just have been recreated."""
         return workers.planning(self._given["url"], **self._given.client())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without a password, for the tasks and the commit."""
+        given = self._given
+        access = workers.task_access(given["url"], given.client(), self._connection().store, given["tokenSeconds"])
+        return {**vars(self), "_given": given.for_tasks(*access)}

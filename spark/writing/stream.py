@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -122,6 +122,12 @@ class StreamSink(DataSourceStreamArrowWriter):
     def _planning(self) -> Connection:
         """A connection with a refreshed catalog, because the table may just have been recreated."""
         return workers.planning(self._given["url"], **self._given.client())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without a password, for the tasks and the commit."""
+        given = self._given
+        access = workers.task_access(given["url"], given.client(), self._connection().store, given["tokenSeconds"])
+        return {**vars(self), "_given": given.for_tasks(*access)}
 
 
 def batch_job(query: str, batch: int) -> str:

@@ -64,9 +64,7 @@ def test_conditions_may_have_brackets_texts_and_comments(connection: Connection)
     ]
 
 
-@pytest.mark.parametrize(
-    "name", ["user", "password", "driver", "partitionColumn", "lowerBound", "customSchema", "predicates"]
-)
+@pytest.mark.parametrize("name", ["driver", "partitionColumn", "lowerBound", "customSchema", "predicates"])
 def test_options_of_jdbc_are_explained(name: str) -> None:
     with pytest.raises(InterfaceError, match=f"option {name} is JDBC's: "):
         parse({"url": "nyala://a", "dbtable": "t", name: "1"}, Use.READ)

@@ -54,6 +54,8 @@ class Reading:
         The parts of each task; None: the leaf is not a table, and there is one task.
     share : int
         Number of concurrent tasks on a machine, which share its memory.
+    options : dict of str to Any
+        Options of the tasks' clients, with a token if the store has users.
     """
 
     url: str
@@ -62,7 +64,7 @@ class Reading:
     names: tuple[str, ...]
     parts: tuple[tuple[Part, ...], ...] | None = None
     share: int = 1
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def tasks(self) -> int:
