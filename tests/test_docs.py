@@ -280,6 +280,8 @@ def test_names_in_prose_exist(path: Path) -> None:
 
 NOT_OURS = {
     "deploying.md": {"minReadySeconds"},
+    "doors.md": {"bulk_create", "bulk_update", "select_for_update", "inspectdb", "schema_editor", "create_model"}
+    | {"add_field", "remove_field"},
     "driver.md": {"decimal", "dispose", "callproc", "nextset", "errorhandler", "post_fork", "worker_process_init"},
     "spark.md": {"create_sink", "pushDownPredicate", "partitionColumn", "customSchema"},
     "sqlalchemy.md": {
@@ -292,7 +294,7 @@ NOT_OURS = {
     }
     | {"with_for_update"},
 }
-"""Names of PEP 249, gunicorn, Celery, Spark and SQLAlchemy that a page mentions and our code does not."""
+"""Names of Django, PEP 249, gunicorn, Celery, Spark and SQLAlchemy that a page mentions and our code does not."""
 EXAMPLES = {"ca", "client", "df", "engine", "error", "kudu", "main", "orders", "past", "polars", "scan", "token"} | {
     "public",
     "schema",

@@ -2,6 +2,7 @@
 
     SELECT a, unnest(b) FROM t  ─►  SELECT a, b[n] FROM t, LATERAL generate_series(1, cardinality(b)) AS s(n)
     FROM unnest(b) AS u(x)      ─►  FROM LATERAL (SELECT b[n] AS x FROM generate_series(1, cardinality(b)) AS s(n)) AS u
+    FROM unnest(a, b) AS u(x, y) ─► the same with two columns, and the rows of the longer array
     FROM lower('A') AS f        ─►  FROM LATERAL (SELECT lower('A') AS f) AS f
 
 Several such functions in one select list go row by row together, and those with fewer rows give NULL at the end.
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from ....errors import NotSupportedError
+from ....errors import NotSupportedError, StatementError
 from ... import functions
 from ...syntax import nodes
 from ..context import name_of
@@ -51,6 +52,8 @@ def with_rows(node: exp.Select) -> exp.Select:
     tree.parent = node.parent
     _keep_parameters(node, tree)
     copies = [call for item in tree.expressions for call in _calls(item)]
+    if any(called_name(call) == "unnest" and len(call.expressions) > 1 for call in copies):
+        raise StatementError("unnest of several arrays is possible in FROM alone")
     lengths = [_length(call) for call in copies]
     longest = lengths[0] if len(lengths) == 1 else _function("greatest", *lengths)
     if len(copies) == 1 and called_name(copies[0]) == SERIES:
@@ -110,7 +113,16 @@ def _value(call: Any) -> Any:
     name, array = called_name(call), call.expressions[0]
     if name == SERIES:
         return exp.Sub(this=exp.Add(this=array, expression=_place()), expression=exp.Literal.number(1))
-    return nodes.ArrayRow(this=array, expression=_place(), kind=name)
+    return _element(array) if name == "unnest" else nodes.ArrayRow(this=array, expression=_place(), kind=name)
+
+
+def _element(array: Any) -> Any:
+    """The element of an array in the row `place`, of the type that a cast of the array names: arrays of some types are
+    kept as texts."""
+    element = nodes.ArrayRow(this=array, expression=_place(), kind="unnest")
+    if not (isinstance(array, exp.Cast) and array.to.is_type(exp.DataType.Type.ARRAY) and array.to.expressions):
+        return element
+    return exp.Cast(this=element, to=array.to.expressions[0].copy())
 
 
 # ---- in FROM ---------------------------------------------------------------------------------------------------------
@@ -131,6 +143,8 @@ def from_function(node: Any, call: Any, alias: Any, ordinality: Any = None) -> e
         query = exp.Select(expressions=[exp.Alias(this=call, alias=first.copy())])
     else:
         items = [(_value(call), first)]
+        if len(call.expressions) > 1 and name == "unnest":
+            items = _columns_of_arrays(call, columns)
         if name == "_pg_expandarray":
             items = [
                 (nodes.ArrayRow(this=call.expressions[0], expression=_place(), kind="unnest"), exp.to_identifier("x"))
@@ -141,11 +155,23 @@ def from_function(node: Any, call: Any, alias: Any, ordinality: Any = None) -> e
                 (_place(), ordinality if isinstance(ordinality, exp.Identifier) else exp.to_identifier("ordinality"))
             )
         selected = [exp.Alias(this=value, alias=label.copy()) for value, label in items]
-        series = _function(SERIES, exp.Literal.number(1), _length(call))
+        series = _function(SERIES, exp.Literal.number(1), _rows_of_arrays(call) if name == "unnest" else _length(call))
         query = exp.Select(expressions=selected, from_=exp.From(this=_rows(series)))
     found = exp.Lateral(this=query, alias=exp.TableAlias(this=relation.copy()))
     found.parent = node.parent
     return found
+
+
+def _columns_of_arrays(call: Any, names: list[Any]) -> list[tuple[Any, Any]]:
+    """The values of `unnest` of several arrays in the row `place`, with their names; the shorter ones have NULLs."""
+    labels = [*names, *[exp.to_identifier("unnest")] * len(call.expressions)]
+    arrays = zip(call.expressions, labels, strict=False)
+    return [(_element(array), label) for array, label in arrays]
+
+
+def _rows_of_arrays(call: Any) -> Any:
+    lengths = [_function("cardinality", array) for array in call.expressions]
+    return lengths[0] if len(lengths) == 1 else _function("greatest", *lengths)
 
 
 def _keywords() -> exp.Select:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,24 @@ def test_functions_of_rows(c):
 
 
 # ---- the session -----------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_several_arrays_and_of_cast_arrays(c):
+    both = "SELECT * FROM unnest('{1,2,3}'::int[], '{a,b}'::text[])"
+    assert rows(c, f"{both} AS u (x, y)") == rows(c, both) == [(1, "a"), (2, "b"), (3, None)]
+    assert rows(c, "SELECT y, n FROM unnest(ARRAY[5], ARRAY[6, 7]) WITH ORDINALITY AS u (x, y, n)") == [(6, 1), (7, 2)]
+    assert rows(c, "SELECT * FROM unnest($1::varchar(2)[], $2::float8[]) AS u (x, y)", ["{abc,NULL}", "{1.5,2}"]) == [
+        ("ab", 1.5),
+        (None, 2.0),
+    ]
+    day = datetime.date(2026, 1, 2)
+    noon = datetime.datetime(2026, 1, 2, 12)
+    arrays = "'{2026-01-02}'::date[]", "'{2026-01-02 12:00+00}'::timestamptz[]", "'{1.5}'::numeric(3,1)[]"
+    assert rows(c, f"SELECT {', '.join(f'unnest({array})' for array in arrays)}") == [(day, noon, Decimal("1.5"))]
+    with pytest.raises(nyala.ProgrammingError, match="unnest of several arrays is possible in FROM alone"):
+        c.execute("SELECT unnest('{1}'::int[], '{2}'::int[])")
+    with pytest.raises(nyala.DataError):
+        c.execute("SELECT * FROM unnest('{x}'::date[]) AS u (x)").fetchall()
 
 
 def test_settings_of_clients(c):

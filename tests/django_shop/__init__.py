@@ -1,0 +1,1 @@
+"""An application of Django for tests/doors/postgres/test_django.py."""
