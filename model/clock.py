@@ -30,8 +30,8 @@ LEAD_SECONDS = 10
 are refused (Kudu's bound)."""
 LEAD = (LEAD_SECONDS * 1_000_000) << LOGICAL_BITS
 """The same as a difference of timestamps."""
-_DRIFT = 1_000 << LOGICAL_BITS
-"""A millisecond."""
+DRIFT = 1_000 << LOGICAL_BITS
+"""A millisecond, as a difference of timestamps: `HybridClock.limit` is at least so far ahead of the clock."""
 END = (1 << 64) - 1
 """The last timestamp that 64 bits hold."""
 _BEYOND = "this machine's clock shows {} UTC: timestamps end on 2112-09-17; set the clock right"
@@ -100,11 +100,11 @@ class HybridClock:
     def limit(self) -> Timestamp:
         """The greatest timestamp of another machine that this clock may follow: `LEAD_SECONDS` ahead of the wall clock.
 
-        If this clock is ahead itself, as after a wrong wall clock, the limit is its own latest timestamp plus `_DRIFT`.
-        Clocks that are ahead count calls instead of microseconds; `_DRIFT` allows for their differences, and is too
+        If this clock is ahead itself, as after a wrong wall clock, the limit is its own latest timestamp plus `DRIFT`.
+        Clocks that are ahead count calls instead of microseconds; `DRIFT` allows for their differences, and is too
         small to lead a clock far.
         """
-        return Timestamp(max((self._physical() << LOGICAL_BITS) + LEAD, self._latest + _DRIFT))
+        return Timestamp(max((self._physical() << LOGICAL_BITS) + LEAD, self._latest + DRIFT))
 
     def limit_of_peers(self) -> Timestamp:
         """`limit` for timestamps of servers of the same cluster: `tolerate` raises it."""
@@ -135,8 +135,9 @@ class HybridClock:
 
     def update(self, timestamp: Timestamp) -> None:
         """Record a timestamp of another source: every later `now` is above it."""
-        with self._lock:
-            self._latest = max(self._latest, timestamp)
+        if timestamp > self._latest:  # it never goes back, so an earlier one needs no lock
+            with self._lock:
+                self._latest = max(self._latest, timestamp)
 
 
 @functools.lru_cache(maxsize=256)  # a statement that looks several times sees one time

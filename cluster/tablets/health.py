@@ -101,6 +101,8 @@ class ReplicaHealth:
         self.directory = directory
         self._listener = listener
         self._health = STATES.first
+        self._is_running = True
+        """True if `state` is "RUNNING": every call looks."""
         self._health_lock = threading.Lock()
         """Guards `_health` and `error`: several threads may find damage."""
         self.error = ""
@@ -110,11 +112,12 @@ class ReplicaHealth:
     def _to_health(self, health: Health) -> None:
         """Changes the health. Needs `_health_lock`."""
         self._health = STATES.checked(self._health, health)
+        self._is_running = health in (Health.RUNNING, Health.DAMAGED)
 
     @property
     def state(self) -> str:
         """ "RUNNING" or "FAILED", as in reports."""
-        return "RUNNING" if self._health in (Health.RUNNING, Health.DAMAGED) else "FAILED"
+        return "RUNNING" if self._is_running else "FAILED"
 
     @property
     def tablet_id(self) -> str:
@@ -122,7 +125,7 @@ class ReplicaHealth:
         raise NotImplementedError
 
     def _check_running(self) -> None:
-        if self.state != "RUNNING":
+        if not self._is_running:
             raise ReplicaUnavailable(f"the replica of tablet {self.tablet_id} has failed: {self.error}")
 
     def met(self, error: Exception) -> Exception:

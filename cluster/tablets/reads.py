@@ -69,14 +69,15 @@ class ReplicaReads:
         version: int | None,
     ) -> tuple[tuple[Any, ...] | None, Timestamp]:
         """Returns a row by its key; see `Replica.read_row`."""
+        prepared = self._tablet.prepared
         while True:
-            if self._tablet.prepared:
+            if prepared:
                 self._wait_for_key(key, snapshot, deadline)
             if snapshot is None:
                 # At or above every transaction whose outcome is here, and perhaps below that of one whose outcome comes
                 # now: it may be acknowledged already.
                 timestamp = self._newest(deadline)
-                if self._tablet.prepared and self._holder(key, timestamp) is not None:
+                if prepared and self._holder(key, timestamp) is not None:
                     continue
             else:
                 timestamp = snapshot

@@ -365,10 +365,11 @@ class RpcServer:
                 answer = self._answer(client, number, gate)
                 traced_calls.serve(process, envelope, answer, client.address, len(body))
                 return
+            method = envelope.method
             context = self._begun(envelope, CallOrigin(client, number))
-            at_once = self.at_once.get(type(envelope.method))
+            at_once = self.at_once.get(type(method))
             if at_once is not None:
-                reply = at_once(envelope.method, context)
+                reply = at_once(method, context)
         except Exception as error:
             self._reply(client, number, gate, error)
             return
@@ -376,7 +377,7 @@ class RpcServer:
             self._without_thread += 1
             self._reply(client, number, gate, reply)
         else:
-            self._take_longer(envelope.method, context, self._answer(client, number, gate))
+            self._take_longer(method, context, self._answer(client, number, gate))
 
     def _take_traced(self, origin: Origin, envelope: RequestEnvelope, answer: Answer) -> None:
         """Processes a call that has a span, as `take` does."""
@@ -498,16 +499,17 @@ class RpcServer:
 
     def _begun(self, envelope: RequestEnvelope, origin: Origin) -> CallContext:
         """Returns the context of a call that this caller may make now; raises otherwise."""
+        method = envelope.method
         if self._is_secure:
-            what = type(envelope.method).__name__
-            self.check(origin, what, lambda identity: check_request(identity, envelope.method))
-        is_fault = isinstance(envelope.method, SetFaults)
-        if not is_fault:
+            what = type(method).__name__
+            self.check(origin, what, lambda identity: check_request(identity, method))
+        is_fault = isinstance(method, SetFaults)
+        if not is_fault and envelope.clock > self._clock.latest:
             note_caller(self._clock, envelope, origin.address)
         context = self.context(envelope, origin, always=is_fault)
         if self.admit is not None:
-            self.admit(envelope.method, context)
-        if type(envelope.method) in self.limits.growing and (reason := self._is_overloaded()):
+            self.admit(method, context)
+        if type(method) in self.limits.growing and (reason := self._is_overloaded()):
             raise errors.ServerOverloaded(reason)
         return context
 
@@ -543,13 +545,15 @@ class RpcServer:
 
     def context(self, envelope: RequestEnvelope, origin: Origin, always: bool = False) -> CallContext:
         """Returns the context of a call or scan; raises if it cannot be served now."""
+        caller, remaining = envelope.caller, envelope.remaining
         if not always:
-            FAULTS.check(envelope.caller.id, envelope.caller.address)
-        self._check_state()
-        if not envelope.remaining > 0:  # also refuses NaN
+            FAULTS.check(caller.id, caller.address)
+        if self._state is not ServerState.RUNNING or self._failure:
+            self._check_state()
+        if not remaining > 0:  # also refuses NaN
             raise errors.DeadlineExceeded("the call's deadline had passed when it arrived")
-        deadline = time.monotonic() + min(envelope.remaining, LONGEST_CALL)
-        return CallContext(envelope.caller, deadline, origin, self._stopped.is_set, envelope.token)
+        deadline = time.monotonic() + (remaining if remaining < LONGEST_CALL else LONGEST_CALL)
+        return CallContext(caller, deadline, origin, self._stopped.is_set, envelope.token)
 
     def _check_state(self) -> None:
         if self._failure:

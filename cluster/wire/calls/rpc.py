@@ -240,6 +240,9 @@ class Channels:
 
     def get(self, address: str) -> Channel:
         """Returns the channel to an address, without connecting yet."""
+        known = self._channels.get(address)
+        if known is not None:
+            return known
         with self._lock:
             if self._closed:
                 raise errors.ServerUnavailable("the channels have been closed")
