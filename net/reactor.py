@@ -213,6 +213,7 @@ class Reactor:
                 pass
 
     def _release(self) -> None:
+        self._handlers.clear()  # sockets are closed after this, and nothing watches them any more
         self._poller.close()
         self._waking.close()
         self._woken.close()
