@@ -30,7 +30,7 @@ _log = logging.getLogger("nyala.storage")
 
 INTERVAL = 1.0
 """Seconds between rounds; with durability "os" a power failure loses about this much."""
-REST = 400
+REST = 800
 """Rest after a search for operations that finds none, as a multiple of its processor time: with hundreds of idle
 tablets, a search each second would take most of the processor time of their server."""
 LONGEST_REST = 10.0
