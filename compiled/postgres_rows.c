@@ -27,12 +27,12 @@ typedef struct {
     Py_buffer views[3];
 } Field;
 
+/* Release the views of a column; those that were not opened are zero. */
 static void
-close_field(Field *field)
+close_views(Py_buffer views[3])
 {
     for (int i = 0; i < 3; i++)
-        if (field->views[i].obj != NULL)
-            PyBuffer_Release(&field->views[i]);
+        PyBuffer_Release(&views[i]);
 }
 
 /* Open (data, width, offsets, nulls) of n rows. Returns -1 with an error set and none open. */
@@ -50,7 +50,7 @@ open_field(Field *field, PyObject *object, Py_ssize_t n)
     if (open_buffer(data, &field->views[0], 0, 1, offsets == Py_None ? n * field->width : 0, "data") < 0 ||
         (offsets != Py_None && open_buffer(offsets, &field->views[1], 0, 4, n + 1, "offsets") < 0) ||
         (nulls != Py_None && open_buffer(nulls, &field->views[2], 0, 1, n, "nulls") < 0)) {
-        close_field(field);
+        close_views(field->views);
         return -1;
     }
     field->data = field->views[0].buf;
@@ -156,7 +156,7 @@ join_fields(PyObject *self, PyObject *args)
     Py_END_ALLOW_THREADS
 done:
     while (opened > 0)
-        close_field(&fields[--opened]);
+        close_views(fields[--opened].views);
     free(fields);
     return result;
 }
@@ -328,23 +328,16 @@ typedef struct {
     Py_buffer views[3];
 } Found;
 
-static void
-close_found(Found *found)
-{
-    for (int i = 0; i < 3; i++)
-        PyBuffer_Release(&found->views[i]);
-}
-
+/* Open block, begins and lengths. Returns -1 with an error set and none open. */
 static int
 open_found(Found *found, PyObject *block, PyObject *starts, PyObject *lengths)
 {
-    if (open_buffer(block, &found->views[0], 0, 1, 0, "block") < 0)
-        return -1;
-    if (open_buffer(starts, &found->views[1], 0, 4, 0, "starts") < 0)
-        goto block;
+    memset(found, 0, sizeof *found);
+    if (open_buffer(block, &found->views[0], 0, 1, 0, "block") < 0 ||
+        open_buffer(starts, &found->views[1], 0, 4, 0, "starts") < 0 ||
+        open_buffer(lengths, &found->views[2], 0, 4, found->views[1].len / 4, "lengths") < 0)
+        goto failed;
     found->n = found->views[1].len / 4;
-    if (open_buffer(lengths, &found->views[2], 0, 4, found->n, "lengths") < 0)
-        goto starts;
     found->block = found->views[0].buf;
     found->starts = found->views[1].buf;
     found->lengths = found->views[2].buf;
@@ -352,15 +345,12 @@ open_found(Found *found, PyObject *block, PyObject *starts, PyObject *lengths)
         int64_t length = found->lengths[row] > 0 ? found->lengths[row] : 0;
         if (found->starts[row] < 0 || found->starts[row] + length > found->views[0].len) {
             PyErr_SetString(PyExc_ValueError, "starts: a field is not within the block");
-            close_found(found);
-            return -1;
+            goto failed;
         }
     }
     return 0;
-starts:
-    PyBuffer_Release(&found->views[1]);
-block:
-    PyBuffer_Release(&found->views[0]);
+failed:
+    close_views(found->views);
     return -1;
 }
 
@@ -408,7 +398,7 @@ read_numbers(PyObject *self, PyObject *args)
     }
     PyBuffer_Release(&values);
 found:
-    close_found(&found);
+    close_views(found.views);
     return result;
 }
 
@@ -451,7 +441,7 @@ read_texts(PyObject *self, PyObject *args)
 offsets:
     PyBuffer_Release(&offsets);
 found:
-    close_found(&found);
+    close_views(found.views);
     return result;
 }
 
@@ -526,7 +516,7 @@ read_numerics(PyObject *self, PyObject *args)
     PyBuffer_Release(&words);
     result = PyBool_FromLong(is_plain);
 found:
-    close_found(&found);
+    close_views(found.views);
     return result;
 }
 
