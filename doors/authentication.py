@@ -18,12 +18,16 @@ import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ..errors import AuthenticationFailed, InterfaceError, InvalidPassword
 from ..model.access.passwords import Verifier, is_expired, login_failure, make_verifier, mock_verifier, read_verifier
 from ..model.access.roles import STORE_ROLE, Access
 from ..model.access.scram import ServerExchange, new_nonce
+from .endpoints import resolves_to_loopback
+
+if TYPE_CHECKING:
+    from ..driver.connection import Connection
 
 _SECRET_BYTES: Final = 32
 
@@ -108,13 +112,32 @@ class Authentication:
         return True
 
 
-def require_all_rights(access: Access, user: str) -> None:
-    """Raises `InterfaceError` unless a server whose connection has this user can check passwords, and act as others."""
+class Listening(Protocol):
+    """Options of a door for clients of a store."""
+
+    @property
+    def password(self) -> str | None: ...
+
+    def endpoint(self, has_users: bool) -> tuple[str, int]:
+        """Host and port; raises `InterfaceError` for an address at which the door may not listen."""
+
+
+def entrance(connection: Connection, options: Listening) -> tuple[str, int, Authentication]:
+    """Where a door for clients of a connection's store listens, and who may enter: host, port, authentication.
+
+    Raises `InterfaceError` if the address is refused, or the connection's user is not allowed to check the passwords
+    of others.
+    """
+    store = connection.session.transactions.store
+    access, user = store.access, connection.session.facts.session_user
     if access.has_users and not access.is_superuser(user):
         raise InterfaceError(
             f"user {user} is no superuser: a server for other clients checks their passwords and acts as their users. "
             "Let it log in as one (NYALA_USER, NYALA_PASSWORD), or with the certificate of an administrator"
         )
+    host, port = options.endpoint(access.has_users)
+    is_open = resolves_to_loopback(host)
+    return host, port, Authentication(lambda: store.access, options.password, is_open)
 
 
 def read_secret(path: str | Path, kind: str = "password") -> str:

@@ -26,8 +26,7 @@ from ....net.addresses import address_of
 from ....sql.session_facts import USER
 from ...audit import AuditLog
 from ...audited import Audited, log_refused
-from ...authentication import Authentication, require_all_rights
-from ...endpoints import resolves_to_loopback
+from ...authentication import entrance
 from ..session.client_session import ClientSession
 from ..session.reports import sqlstate_of
 from .authentication import DOOR, MIDDLEWARE, CallerFactory, NoHandshake
@@ -58,11 +57,8 @@ class FlightSqlServer:
     """
 
     def __init__(self, connection: Connection, options: FlightSqlOptions):
-        store = connection.session.transactions.store
-        require_all_rights(store.access, connection.session.facts.session_user)
-        host, port = options.endpoint(store.access.has_users)
+        host, port, self.authenticator = entrance(connection, options)
         tls = options.tls()
-        self.authenticator = Authentication(lambda: store.access, options.password, is_open=resolves_to_loopback(host))
         self.options = options
         self._connection = connection
         callers = CallerFactory(self.authenticator, options.audit)

@@ -30,7 +30,7 @@ from ....net.turn_batching import TurnBatch
 from ....storage.database import Database
 from ....storage.single_rows.committers import Committers, Done, Entered
 from ....storage.single_rows.row_write import StartedRow
-from ...authentication import Authentication, require_all_rights
+from ...authentication import entrance
 from ...endpoints import resolves_to_loopback
 from ..session.reports import Refused
 from .client import PostgresClient
@@ -59,13 +59,10 @@ class PostgresServer:
     """
 
     def __init__(self, connection: Connection, options: PostgresOptions):
-        store = connection.session.transactions.store
-        require_all_rights(store.access, connection.session.facts.session_user)
-        host, port = options.endpoint(store.access.has_users)
+        host, port, self.authenticator = entrance(connection, options)
         self.options = options
         self.tls = options.tls()
         self.needs_tls = not resolves_to_loopback(host)
-        self.authenticator = Authentication(lambda: store.access, options.password, is_open=not self.needs_tls)
         self._connection = connection
         self._reactor = Reactor("nyala-postgres")
         self._listener = Listener(
