@@ -6,6 +6,9 @@ Flight SQL        the four columns of numbers by ADBC's driver for Flight SQL; n
 copy out          all columns in the binary format, into memory
 copy in           the same bytes into an empty table with a primary key
 lineitem          binary COPY of TPC-H's lineitem into an empty table with its primary key
+lineitem, block   the same between BEGIN and COMMIT
+
+COPY is a transaction of its own, as psql's \\copy runs it, except for the last step.
 """
 
 from __future__ import annotations
@@ -100,18 +103,20 @@ def copy_points_in(server: Server) -> float:
     return _copied_in(server, "copied", CREATE.format("copied"), blocks)
 
 
-def copy_lineitem_in(server: Server, data: Path) -> float:
-    """Seconds for binary COPY of lineitem from the file of `write_lineitem`."""
+def copy_lineitem_in(server: Server, data: Path, *, in_block: bool = False) -> float:
+    """Seconds for binary COPY of lineitem from the file of `write_lineitem`; `in_block`: between BEGIN and COMMIT."""
     with data.open("rb") as file:
         blocks = iter(lambda: file.read(_WRITE_BYTES), b"")
-        return _copied_in(server, LINEITEM.name, LINEITEM.create_table(1), blocks)
+        return _copied_in(server, LINEITEM.name, LINEITEM.create_table(1), blocks, in_block)
 
 
-def _copied_in(server: Server, table: str, create: str, blocks: Iterable[bytes | memoryview]) -> float:
-    with connect(server.dsn) as connection, connection.cursor() as cursor:
+def _copied_in(
+    server: Server, table: str, create: str, blocks: Iterable[bytes | memoryview], in_block: bool = False
+) -> float:
+    with connect(server.dsn, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP TABLE IF EXISTS {table}")
         cursor.execute(create)
-        connection.commit()
+        connection.autocommit = not in_block
         began = time.perf_counter()
         with cursor.copy(f"COPY {table} FROM STDIN (FORMAT binary)") as copy:
             for block in blocks:

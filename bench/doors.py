@@ -36,7 +36,8 @@ CLIENTS: Final = 8
 PARTS: Final = ("rows", "transfers", "queries")
 """Parts of the measurement: single rows, many rows, TPC-H."""
 SELECT, SELECT_DECIMAL, FLIGHT_SQL = "select", "select, DECIMAL", "select, Flight SQL"
-COPY_OUT, COPY_IN, COPY_LINEITEM = "copy out", "copy in", "copy in, lineitem"
+COPY_OUT, COPY_IN = "copy out", "copy in"
+COPY_LINEITEM, COPY_IN_BLOCK = "copy in, lineitem", "copy in, lineitem, in a block"
 _SETTLE_SECONDS: Final = 0.3
 """Processes of PostgreSQL end a moment after their clients, and their times count then."""
 
@@ -195,6 +196,7 @@ def _transfers(rows: int, parquet: Path, place: Path) -> dict[str, Run]:
         COPY_OUT: whole(rows, lambda server: door_transfers.copy_out(server)[0]),
         COPY_IN: whole(rows, door_transfers.copy_points_in),
         COPY_LINEITEM: whole(lines, lambda server: door_transfers.copy_lineitem_in(server, lineitem)),
+        COPY_IN_BLOCK: whole(lines, lambda server: door_transfers.copy_lineitem_in(server, lineitem, in_block=True)),
     }
 
 
