@@ -123,7 +123,7 @@ class Listening(Protocol):
 
 
 def entrance(connection: Connection, options: Listening) -> tuple[str, int, Authentication]:
-    """Where a door for clients of a connection's store listens, and who may enter: host, port, authentication.
+    """Host and port of a door for clients of a connection's store, and the authentication of those clients.
 
     Raises `InterfaceError` if the address is refused, or the connection's user is not allowed to check the passwords
     of others.
