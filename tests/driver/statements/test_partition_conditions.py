@@ -48,6 +48,7 @@ def shared() -> Iterator[nyala.driver.connection.Connection]:
         yield connection
 
 
+@pytest.mark.embedded_only("creates many tables of many tablets, and counts the rows of each")
 @settings(max_examples=examples(60), deadline=None)
 @given(distribution=distributions())
 def test_the_conditions_divide_any_table_by_tablets(
