@@ -58,7 +58,7 @@ def divisions(scope: Scope, a: str) -> list[str]:
     if scope.nests:
         forms += [
             f"CASE WHEN {by} = 0 THEN {a} WHEN {by} > 0 THEN (SELECT {constant} / {by}) END",
-            f"coalesce(CASE WHEN {by} = 0 THEN {a} END, (SELECT max(q.k / {by}) FROM {scope.table()} q))",
+            f"coalesce(CASE WHEN {by} = 0 THEN coalesce({a}, 0) END, (SELECT max(q.k / {by}) FROM {scope.table()} q))",
             f"CASE WHEN {by} > 1000 THEN (SELECT q.k FROM {scope.table()} q) ELSE {a} END",
         ]
         # Only rows of q that no outer row meets divide by 0.
@@ -149,7 +149,8 @@ def aggregates(scope: Scope, kind: str) -> list[str]:
         name = scope.maker.pick(("stddev_samp", "stddev_pop", "var_samp", "var_pop"))
         pair = scope.maker.pick(("covar_samp", "covar_pop", "regr_count"))
         calls = [f"{name}({scope.leaf('int')})", f"{pair}({scope.leaf('int')}, {scope.leaf('int')})"]
-        return [f"CAST(round(1000 * {call}) AS INT)" for call in calls]
+        # The last bit differs, and must not decide: variances of integers have many halves among their thousandths.
+        return [f"CAST(round(1000 * {call} + 0.123456) AS INT)" for call in calls]
     return []
 
 
