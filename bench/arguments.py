@@ -122,7 +122,9 @@ BENCH = Command(
                     metavar="N",
                     help="seconds of each step with single rows (default 2)",
                 ),
-                argument("--parts", metavar="NAMES", help="some of rows,transfers,queries (default: all)"),
+                argument(
+                    "--parts", metavar="NAMES", help="some of rows,transfers,queries,spark (default: all but spark)"
+                ),
                 _work_dir("databases"),
                 argument(
                     "--data-dir",
@@ -135,6 +137,7 @@ BENCH = Command(
             examples=(
                 "nyala bench doors --rows 100000 --json doors.json",
                 "nyala bench doors --parts transfers --rows 6000000 --sf 1",
+                "nyala bench doors --parts spark",
             ),
         ),
         Command(

@@ -4,6 +4,7 @@
     insert      prepared INSERT of a row, durable        the same
     transfers   results and loads of many rows           `door_transfers`
     queries     TPC-H by psycopg against embedded        `door_queries`
+    spark       Spark's roads to lineitem, on request    `spark_doors`
 
 Rounds alternate between the servers, and the best one counts: other programs only take time away. The processor time
 of the server is measured too, with all of its processes.
@@ -24,7 +25,7 @@ from rich.table import Table as TextTable
 from ..errors import InterfaceError, did_you_mean
 from ..model.lazy_dataclass import dataclass
 from ..tpch.generate import generate, parquet_file
-from . import door_queries, door_transfers
+from . import door_queries, door_transfers, spark_doors
 from .door_clients import Work, per_second
 from .door_queries import QueryTimes
 from .door_servers import Server, nyala_server, postgresql_server
@@ -35,6 +36,8 @@ from .work_directory import work_directory
 CLIENTS: Final = 8
 PARTS: Final = ("rows", "transfers", "queries")
 """Parts of the measurement: single rows, many rows, TPC-H."""
+SPARK: Final = "spark"
+"""A part that needs Java and Maven Central, and is measured only where it is named."""
 SELECT, SELECT_DECIMAL, FLIGHT_SQL = "select", "select, DECIMAL", "select, Flight SQL"
 COPY_OUT, COPY_IN = "copy out", "copy in"
 COPY_LINEITEM, COPY_IN_BLOCK = "copy in, lineitem", "copy in, lineitem, in a block"
@@ -97,21 +100,22 @@ class Measured:
 
     steps: Found
     queries: list[QueryTimes]
+    spark: spark_doors.Times
 
 
 def parts_of(text: str | None) -> Collection[str]:
-    """The parts of a list such as "rows,queries"; all of them for None. Raises `InterfaceError` for another name."""
+    """The parts of a list such as "rows,queries"; `PARTS` for None. Raises `InterfaceError` for another name."""
     if text is None:
         return PARTS
     chosen = [name.strip() for name in text.split(",")]
     for name in chosen:
-        if name not in PARTS:
-            raise InterfaceError(f"there is no part {name!r} of the doors{did_you_mean(name, PARTS)}")
+        if name not in (*PARTS, SPARK):
+            raise InterfaceError(f"there is no part {name!r} of the doors{did_you_mean(name, (*PARTS, SPARK))}")
     return chosen
 
 
 def measure(sizes: Sizes, *, work: Path | None, data: Path | None = None, parts: Collection[str] = PARTS) -> Measured:
-    """Measures all steps, or those of some `PARTS`.
+    """Measures the steps of some parts: of `PARTS`, and `SPARK`.
 
     Parameters
     ----------
@@ -127,11 +131,12 @@ def measure(sizes: Sizes, *, work: Path | None, data: Path | None = None, parts:
     with ExitStack() as stack:
         place = stack.enter_context(work_directory(work))
         parquet = data or place / "parquet"
-        if {"transfers", "queries"} & set(parts):
+        if {"transfers", "queries", SPARK} & set(parts):
             generate(sizes.sf, parquet, print)
         found = _steps_of_servers(sizes, place, parquet, parts) if {"rows", "transfers"} & set(parts) else {}
         queries = door_queries.measure(sizes.sf, parquet, place, sizes.runs) if "queries" in parts else []
-        return Measured(found, queries)
+        spark = spark_doors.measure(place, parquet, sizes.runs) if SPARK in parts else {}
+        return Measured(found, queries, spark)
 
 
 def _steps_of_servers(sizes: Sizes, place: Path, parquet: Path, parts: Collection[str]) -> Found:
@@ -212,6 +217,8 @@ def show(found: Measured, console: Console) -> None:
         worst = max(found.queries, key=lambda query: query.ratio)
         mean = door_queries.mean_ratio(found.queries)
         console.print(f"geometric mean {mean:.3f}, worst {worst.name} {worst.ratio:.2f}")
+    if found.spark:
+        spark_doors.show(found.spark, console)
 
 
 def _table_of_steps(found: Found) -> TextTable:
@@ -273,4 +280,5 @@ def plain(found: Measured) -> dict[str, Any]:
             }
             for one in found.queries
         ],
+        "spark": found.spark,
     }
