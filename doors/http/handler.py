@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Final, Protocol, cast
 from urllib.parse import parse_qs, urlsplit
 
-from ...errors import Error, InvalidPassword
+from ...errors import Error, InvalidPassword, UnknownTable
 from ...model.metrics import collect
 from ...model.version import __version__
 from ...net.addresses import address_of
@@ -153,13 +153,16 @@ class Handler(BaseHTTPRequestHandler):
             return self._send(404, framed(request, *problem(f"There is no page {request.path}.")), _HTML)
         if request.is_post and not route.takes_forms:
             return self._send(405, "this page takes no forms\n")
+        status = 200
         try:
-            return self._send(200, framed(request, *route.make(request)), _HTML)
+            made = route.make(request)
         except Error as error:
-            return self._send(503, framed(request, *problem(str(error))), _HTML)
+            status, made = 404 if isinstance(error, UnknownTable) else 503, problem(str(error))
         except Exception:
             _logger.exception("a page failed", extra={"fields": {"path": request.path}})
-            return self._send(500, framed(request, *problem("The page failed; the log has the reason.")), _HTML)
+            status, made = 500, problem("The page failed; the log has the reason.")
+        # A reader who has gone by now is no fault of the page: `HttpServer.handle_error` notes it.
+        return self._send(status, framed(request, *made), _HTML)
 
     def _send(self, status: int, text: str, media: str = _TEXT, more: dict[str, str] | None = None) -> None:
         body = text.encode("utf-8", "replace")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import http.client
+import logging
+import socket
 import ssl
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +17,11 @@ from urllib.parse import urlencode, urlsplit
 import nyala
 import pytest
 from http_support import ask, post
-from nyala.doors.http import serve
+from net_support import until
+from nyala.doors.http import handler, serve
 from nyala.doors.http.beside import with_pages
 from nyala.doors.http.options import HttpOptions
+from nyala.doors.http.pages import Route, problem
 from nyala.doors.http.server import HttpServer
 from nyala.doors.http.subject import Subject
 from nyala.errors import InterfaceError, ServerUnavailable
@@ -199,6 +204,26 @@ def test_malformed_requests_are_answered(server: HttpServer) -> None:
     assert ask(server, "/", "DELETE")[0].status == 501
     response, text = ask(server, "/", "HEAD")
     assert response.status == 200 and text == "" and int(response.headers["Content-Length"]) > 500
+
+
+def test_a_reader_who_leaves_is_no_failure_of_the_page(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "nyala.doors.http")
+    has_left = threading.Event()
+
+    def late(request: Any) -> Any:
+        assert has_left.wait(60)
+        return problem("late" * 1_000_000)
+
+    monkeypatch.setitem(handler.ROUTES, "/sessions", Route(late))
+    where = urlsplit(server.url)
+    with socket.create_connection((where.hostname, where.port)) as reader:
+        reader.sendall(b"GET /sessions HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # the close is a reset
+    has_left.set()
+    until(lambda: "a request ended early" in caplog.text)
+    assert not [record for record in caplog.records if record.levelno > logging.DEBUG]
 
 
 def test_too_many_requests_are_refused(connection: Any) -> None:
