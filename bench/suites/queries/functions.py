@@ -112,7 +112,7 @@ def queries(size: Size) -> list[Query]:
 
 
 NO_PEER: Final = frozenset(
-    ("sha224", "sha384", "sha512", "months_between", "justify_days", "justify_hours", "justify_interval")
+    ("sha224", "sha384", "sha512", "months_between", "justify_days", "justify_hours", "justify_interval", "hash_bucket")
 ).union(function.name for function in (*SYSTEM, *ARRAYS))
 """Functions without a counterpart in DuckDB, and those of the system catalogs: tables have no arrays."""
 
