@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-import pyarrow as pa
-
 from ....driver.session.executions import Execution, Halt
 from ....driver.session.plan_cache import Version
 from ....model.lazy_dataclass import dataclass
 from ....model.types import DataType
 from ....sql.expressions import Column
 from ..protocol.replies import Field
+from ..values.rows import EncodedRows
 from ..values.types import parameter_oid, wire_type
 from .reports import Refused
 from .statements import StatementText
@@ -58,7 +57,7 @@ class Portal:
     columns: tuple[Column, ...] | None = None
     """Those reported to the client, or those of the execution."""
     halt: Halt = field(default_factory=Halt)
-    rest: pa.RecordBatch | None = None
+    rest: EncodedRows | None = None
     """Rows of the batch at which the portal was suspended."""
     is_done: bool = False
 

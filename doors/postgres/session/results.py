@@ -11,7 +11,7 @@ import pyarrow as pa
 from ....driver.session.executions import Execution, RowExecution
 from ....sql.expressions import Column
 from ..values.columns import cast_array
-from ..values.rows import DATA_ROW, encode_rows, pieces
+from ..values.rows import EncodedRows, encode_rows, pieces
 from ..values.single_rows import encode_row
 from .portals import Portal
 from .statements import StatementText
@@ -26,14 +26,11 @@ class RowWriter:
         Those reported to the client.
     formats : sequence of int
         One for each of them.
-    kind : bytes
-        Of the messages: DataRow, or CopyData in the binary format.
     """
 
-    def __init__(self, columns: Sequence[Column], formats: Sequence[int], kind: bytes = DATA_ROW):
+    def __init__(self, columns: Sequence[Column], formats: Sequence[int]):
         self._types = [column.type for column in columns]
         self._formats = formats
-        self._kind = kind
         self.count = 0
         """Number of rows so far."""
 
@@ -47,17 +44,23 @@ class RowWriter:
             return
         self.count = 0
         while not limit or self.count < limit:
-            batch, portal.rest = portal.rest, None
-            if batch is None:
+            if portal.rest is None:
                 batch = execution.next_batch()
-            if batch is None:
-                portal.is_done = True
-                return
-            if limit and batch.num_rows > limit - self.count:
-                batch, portal.rest = batch.slice(0, limit - self.count), batch.slice(limit - self.count)
-            self.count += batch.num_rows
-            for piece in pieces(self._converted(batch, execution.columns or ())):
-                yield encode_rows(piece, self._types, self._formats, self._kind)
+                if batch is None:
+                    portal.is_done = True
+                    return
+                batch = self._converted(batch, execution.columns or ())
+                if not limit or batch.num_rows <= limit - self.count:
+                    self.count += batch.num_rows
+                    for piece in pieces(batch):
+                        yield encode_rows(piece, self._types, self._formats)
+                    continue
+                portal.rest = EncodedRows(batch, self._types, self._formats)
+            messages, count = portal.rest.take(limit - self.count if limit else portal.rest.count)
+            self.count += count
+            if not portal.rest.count:
+                portal.rest = None
+            yield messages
 
     def _single(self, portal: Portal, execution: RowExecution) -> Iterator[bytes]:
         found = execution.next_rows()

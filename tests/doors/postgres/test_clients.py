@@ -204,7 +204,9 @@ def test_asyncpg(server: PostgresServer) -> None:
             assert await connection.fetchval("SELECT count(*) FROM v WHERE k = $1 OR price = $2", 4, FULL[6]) == 3
             async with connection.transaction():
                 found = [row["k"] async for row in connection.cursor("SELECT k FROM v ORDER BY k", prefetch=3)]
-            assert found == list(range(1, 14))
+                many = connection.cursor("SELECT n FROM generate_series(1, 140000) AS g(n)", prefetch=997)
+                numbers = [row["n"] async for row in many]
+            assert found == list(range(1, 14)) and numbers == list(range(1, 140_001))
             with pytest.raises(asyncpg.UniqueViolationError):
                 async with connection.transaction():
                     await connection.execute("INSERT INTO v (k) VALUES (50)")

@@ -7,15 +7,18 @@ import datetime
 import decimal
 import struct
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nyala.doors.postgres.values import kernels
+from nyala.doors.postgres.values import rows as rows_module
 from nyala.doors.postgres.values.numerics import numeric_from_bytes, numeric_to_bytes
 from nyala.doors.postgres.values.parameters import from_binary, parameter_value
-from nyala.doors.postgres.values.rows import encode_rows, pieces
+from nyala.doors.postgres.values.rows import EncodedRows, encode_rows, pieces
 from nyala.doors.postgres.values.single_rows import encode_row
 from nyala.doors.postgres.values.types import parameter_oid
 from nyala.errors import InvalidText
@@ -99,6 +102,27 @@ def test_a_batch_is_its_rows_one_after_the_other(
     assert encode_rows(whole, types, formats) == expected
     if rows:  # a slice has offsets into the same buffers
         assert encode_rows(whole.slice(1), types, formats) == b"".join(encode_row(r, types, formats) for r in rows[1:])
+
+
+@given(tables(), st.lists(st.integers(1, 4), min_size=6, max_size=6), st.booleans())
+def test_rows_that_are_fetched_a_few_at_a_time_are_the_same(
+    table: tuple[list[DataType], list[int], list[tuple[Any, ...]]], counts: list[int], compiled: bool
+) -> None:
+    types, formats, rows = table
+    found: list[bytes] = []
+    with mock.patch.object(rows_module, "PIECE_ROWS", 3), contextlib.ExitStack() as stack:
+        if not compiled:
+            stack.enter_context(mock.patch.object(kernels, "compiled", None))
+        rest = EncodedRows(batch(types, rows), types, formats)
+        for most in counts:
+            if not rest.count:
+                break
+            before = rest.count
+            messages, count = rest.take(most)
+            assert 1 <= count <= most and rest.count == before - count
+            assert messages == encode_rows(batch(types, rows[len(rows) - before :][:count]), types, formats)
+            found.append(messages)
+    assert not rest.count and b"".join(found) == encode_rows(batch(types, rows), types, formats)
 
 
 @given(tables())
