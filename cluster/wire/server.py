@@ -350,41 +350,42 @@ class RpcServer:
         except errors.Error as error:
             client.reply(number, self._packed(error))
             return
+        origin, answer = CallOrigin(client, number), self._answer(client, number, gate)
         if len(body) > SMALL_BYTES:
             arrived = 0 if waiting_time.exporter is None else time.time_ns()
-            answer = self._answer(client, number, gate)
-            self._submit(self._pool, self._process_large, body, CallOrigin(client, number), arrived, answer)
-            return
-        reply: Reply | None = None
+            self._submit(self._pool, self._decode, self._process_large, body, origin, arrived, answer)
+        else:
+            self._decode(self._process_small, body, origin, 0, answer)
+
+    def _decode(
+        self,
+        process: Callable[[Origin, RequestEnvelope, Answer], None],
+        body: bytes,
+        origin: Origin,
+        arrived: int,
+        answer: Answer,
+    ) -> None:
+        """Decodes a call and has it processed, within a span if its caller's statement has one. `arrived`: nanoseconds
+        since 1970, if the call has waited for this since then."""
         try:
             envelope: TracedEnvelope = unpack(body, self._decoder, "request")
-            if envelope.traceparent and waiting_time.exporter is not None:
-                from .calls import traced_calls  # few processes have an exporter
-
-                process = partial(self._take_traced, CallOrigin(client, number))
-                answer = self._answer(client, number, gate)
-                traced_calls.serve(process, envelope, answer, client.address, len(body))
-                return
-            method = envelope.method
-            context = self._begun(envelope, CallOrigin(client, number))
-            at_once = self.at_once.get(type(method))
-            if at_once is not None:
-                reply = at_once(method, context)
         except Exception as error:
-            self._reply(client, number, gate, error)
+            answer(error)
             return
-        if reply is not None:
-            self._without_thread += 1
-            self._reply(client, number, gate, reply)
-        else:
-            self._take_longer(method, context, self._answer(client, number, gate))
+        if envelope.traceparent and waiting_time.exporter is not None:
+            from .calls import traced_calls  # few processes have an exporter
 
-    def _take_traced(self, origin: Origin, envelope: RequestEnvelope, answer: Answer) -> None:
-        """Processes a call that has a span, as `take` does."""
+            traced_calls.serve(partial(process, origin), envelope, answer, origin.address, len(body), arrived)
+        else:
+            process(origin, envelope, answer)
+
+    def _process_small(self, origin: Origin, envelope: RequestEnvelope, answer: Answer) -> None:
+        """Processes a call in the reactor's thread, which must not wait: answers it at once if that is possible."""
+        method = envelope.method
         try:
             context = self._begun(envelope, origin)
-            at_once = self.at_once.get(type(envelope.method))
-            reply = None if at_once is None else at_once(envelope.method, context)
+            at_once = self.at_once.get(type(method))
+            reply = None if at_once is None else at_once(method, context)
         except Exception as error:
             answer(error)
             return
@@ -392,7 +393,7 @@ class RpcServer:
             self._without_thread += 1
             answer(reply)
         else:
-            self._take_longer(envelope.method, context, answer)
+            self._take_longer(method, context, answer)
 
     def _reply(
         self,
@@ -461,23 +462,8 @@ class RpcServer:
         except RuntimeError:
             arguments[-1](errors.ServerUnavailable("the server is stopping"))
 
-    def _process_large(self, body: bytes, origin: Origin, arrived: int, answer: Answer) -> None:
-        """Decodes and processes a call that takes long to decode, in a thread of the pool. `arrived`: nanoseconds since
-        1970, if the call may have a span."""
-        try:
-            envelope: TracedEnvelope = unpack(body, self._decoder, "request")
-        except Exception as error:
-            answer(error)
-            return
-        if envelope.traceparent and waiting_time.exporter is not None:
-            from .calls import traced_calls  # few processes have an exporter
-
-            process = partial(self._process_decoded, origin)
-            traced_calls.serve(process, envelope, answer, origin.address, len(body), arrived)
-        else:
-            self._process_decoded(origin, envelope, answer)
-
-    def _process_decoded(self, origin: Origin, envelope: RequestEnvelope, answer: Answer) -> None:
+    def _process_large(self, origin: Origin, envelope: RequestEnvelope, answer: Answer) -> None:
+        """Processes a call that takes long to decode, in a thread of the pool."""
         try:
             context = self._begun(envelope, origin)
         except Exception as error:
@@ -504,7 +490,7 @@ class RpcServer:
             what = type(method).__name__
             self.check(origin, what, lambda identity: check_request(identity, method))
         is_fault = isinstance(method, SetFaults)
-        if not is_fault and envelope.clock > self._clock.latest:
+        if not is_fault:
             note_caller(self._clock, envelope, origin.address)
         context = self.context(envelope, origin, always=is_fault)
         if self.admit is not None:
@@ -548,8 +534,7 @@ class RpcServer:
         caller, remaining = envelope.caller, envelope.remaining
         if not always:
             FAULTS.check(caller.id, caller.address)
-        if self._state is not ServerState.RUNNING or self._failure:
-            self._check_state()
+        self._check_state()
         if not remaining > 0:  # also refuses NaN
             raise errors.DeadlineExceeded("the call's deadline had passed when it arrived")
         deadline = time.monotonic() + (remaining if remaining < LONGEST_CALL else LONGEST_CALL)

@@ -29,7 +29,7 @@ from ....net.frames import VERSION
 from ...decoders import msgpack_decoder
 from ..client_clock import ClientClock
 from .methods import Reply, Request, ScanTablet
-from .value_count import SMALL_BYTES, check_value_count
+from .value_count import check_value_count
 
 PROTOCOL_VERSION = VERSION
 """Incremented by each change of a message that makes the sides incompatible."""
@@ -116,7 +116,7 @@ def unpack(
     if body[: _HEAD.size] != _OWN_HEAD:
         _refuse_head(memoryview(body), what)
     content = memoryview(body)[_HEAD.size :]
-    if not is_trusted and len(content) > SMALL_BYTES:
+    if not is_trusted:
         check_value_count(content, what)
     try:
         return decoder.decode(content)
