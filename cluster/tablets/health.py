@@ -25,7 +25,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from ...errors import OperationalError, ReplicaUnavailable
 from ...model.lazy_dataclass import dataclass
@@ -60,6 +60,7 @@ STATES = StateTable(
         (_H.STEPPED_DOWN, "it leads again, and its leadership is transferred"): _H.STEPPED_DOWN,
     },
 )
+_RUNNING: Final = (_H.RUNNING, _H.DAMAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,6 @@ class ReplicaHealth:
         self.directory = directory
         self._listener = listener
         self._health = STATES.first
-        self._is_running = True
-        """True if `state` is "RUNNING": every call looks."""
         self._health_lock = threading.Lock()
         """Guards `_health` and `error`: several threads may find damage."""
         self.error = ""
@@ -112,12 +111,11 @@ class ReplicaHealth:
     def _to_health(self, health: Health) -> None:
         """Changes the health. Needs `_health_lock`."""
         self._health = STATES.checked(self._health, health)
-        self._is_running = health in (Health.RUNNING, Health.DAMAGED)
 
     @property
     def state(self) -> str:
         """ "RUNNING" or "FAILED", as in reports."""
-        return "RUNNING" if self._is_running else "FAILED"
+        return "RUNNING" if self._health in _RUNNING else "FAILED"
 
     @property
     def tablet_id(self) -> str:
@@ -125,7 +123,7 @@ class ReplicaHealth:
         raise NotImplementedError
 
     def _check_running(self) -> None:
-        if not self._is_running:
+        if self._health not in _RUNNING:
             raise ReplicaUnavailable(f"the replica of tablet {self.tablet_id} has failed: {self.error}")
 
     def met(self, error: Exception) -> Exception:
