@@ -51,9 +51,7 @@ class BatchReader(DataSourceReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without a password, for the tasks."""
-        given = self._given
-        access = workers.task_access(given["url"], given.client(), self._connection().store, given["tokenSeconds"])
-        return {**vars(self), "_given": given.for_tasks(*access)}
+        return {**vars(self), "_given": self._given.for_tasks(self._connection().store)}
 
     def partitions(self) -> list[InputPartition]:
         """One partition per task; chooses the snapshot timestamp."""

@@ -16,7 +16,9 @@ from ...driver.stores.open_stores import is_cluster
 from ...errors import Error, InterfaceError, LoginExpired, did_you_mean
 from ...model.access.tokens import TASK_SECONDS, token_user
 from ...model.lazy_dataclass import dataclass
+from ...model.store import Store
 from ...sql.settings import parse_bytes
+from .. import workers
 
 
 class Use(enum.Enum):
@@ -477,10 +479,12 @@ class SourceOptions:
         """The same options with some of them replaced."""
         return SourceOptions(self.use, {**self._values, **values})
 
-    def for_tasks(self, url: str, client: Mapping[str, Any]) -> SourceOptions:
-        """The options with the URL and the client's options of `workers.task_access`."""
+    def for_tasks(self, client: Store) -> SourceOptions:
+        """The options as tasks have them: without a password, and with a token for the user of `client`, which is the
+        store of a connection with these options (`workers.task_access`)."""
+        url, access = workers.task_access(self["url"], self.client(), client, self["tokenSeconds"])
         others = {name: value for name, value in self._values.items() if name not in _CLIENT}
-        given = {ours: client[theirs] for ours, theirs in _CLIENT.items() if theirs in client}
+        given = {ours: access[theirs] for ours, theirs in _CLIENT.items() if theirs in access}
         return SourceOptions(self.use, {**others, **given, "url": url})
 
     def client(self) -> dict[str, Any]:

@@ -63,13 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without a password, for the tasks."""
-        access = workers.task_access(self._given["url"], self._given.client(), self._connection().store, self._seconds)
-        return {**vars(self), "_given": self._given.for_tasks(*access)}
-
-    @property
-    def _seconds(self) -> float:
-        """Seconds for which tokens are valid."""
-        return float(self._given["tokenSeconds"])
+        return {**vars(self), "_given": self._given.for_tasks(self._connection().store)}
 
     # ---- offsets -----------------------------------------------------------------------------------------------------
 
@@ -126,7 +120,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if AFTER in start or AFTER in end:
                 given = narrowed(connection, given, start, end)
         planned = changes.plan_changes(connection, given, since, until, self._columns)
-        token = workers.task_access(given["url"], given.client(), connection.store, self._seconds)[1].get(workers.TOKEN)
+        token = given.for_tasks(connection.store).client().get(workers.TOKEN)
         return [InputPartition((part, token)) for part in partitions.make_parts(connection, planned, until)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -88,6 +88,4 @@ class TableWriter(DataSourceArrowWriter):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without a password, for the tasks and the commit."""
-        given = self._given
-        access = workers.task_access(given["url"], given.client(), self._connection().store, given["tokenSeconds"])
-        return {**vars(self), "_given": given.for_tasks(*access)}
+        return {**vars(self), "_given": self._given.for_tasks(self._connection().store)}

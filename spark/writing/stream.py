@@ -125,9 +125,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without a password, for the tasks and the commit."""
-        given = self._given
-        access = workers.task_access(given["url"], given.client(), self._connection().store, given["tokenSeconds"])
-        return {**vars(self), "_given": given.for_tasks(*access)}
+        return {**vars(self), "_given": self._given.for_tasks(self._connection().store)}
 
 
 def batch_job(query: str, batch: int) -> str:
