@@ -88,8 +88,8 @@ def user_options(url: str, given: Mapping[str, Any], environment: Mapping[str, s
     {'user': 'ann', 'password': 'secret'}
     """
     environment = os.environ if environment is None else environment
-    named, at, _ = url.partition("://")[2].partition("?")[0].partition("/")[0].rpartition("@")
-    user, colon, password = named.partition(":")
+    _, at, _ = _divided(url)
+    user, colon, password = at[:-1].partition(":")
     if at and not user:
         raise InterfaceError(f"{without_password(url)}: a user's name is missing before the @")
     if at and (given.get("user") or given.get("password")):
@@ -111,10 +111,9 @@ def without_password(url: str) -> str:
     >>> without_password("nyala://ann:secret@one:7051/?tls=off"), without_password("nyala://one")
     ('nyala://ann@one:7051/?tls=off', 'nyala://one')
     """
-    scheme, mark, rest = url.partition("://")
-    authority, *more = re.split(r"([/?].*)", rest, maxsplit=1)
-    named, at, hosts = authority.rpartition("@")
-    return f"{scheme}{mark}{named.partition(':')[0]}{at}{hosts}{''.join(more)}" if mark else url
+    scheme, at, rest = _divided(url)
+    user, colon, _ = at.partition(":")
+    return f"{scheme}{user}{'@' if colon else ''}{rest}"
 
 
 def without_user(url: str) -> str:
@@ -123,9 +122,16 @@ def without_user(url: str) -> str:
     >>> without_user("nyala://ann:secret@one:7051/?tls=off"), without_user("nyala://one")
     ('nyala://one:7051/?tls=off', 'nyala://one')
     """
+    scheme, _, rest = _divided(url)
+    return scheme + rest
+
+
+def _divided(url: str) -> tuple[str, str, str]:
+    """The scheme with its mark, user and password with the @, and the rest."""
     scheme, mark, rest = url.partition("://")
     authority, *more = re.split(r"([/?].*)", rest, maxsplit=1)
-    return f"{scheme}{mark}{authority.rpartition('@')[2]}{''.join(more)}"
+    named, at, hosts = authority.rpartition("@")
+    return scheme + mark, named + at, hosts + "".join(more)
 
 
 def tls_options(url: str, given: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, str]:
