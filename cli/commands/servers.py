@@ -35,22 +35,25 @@ HTTP = (
 """The options of the HTTP server."""
 
 
-SLOW_SECONDS = argument(
-    "--slow-seconds",
-    type=float,
-    metavar="SECONDS",
-    help="time from which on a statement is slow, also on the pages (default 1)",
-)
-SLOW = (
-    argument(
-        "--slow-log",
-        type=Path,
-        metavar="FILE",
-        help="add a JSON line for each slow statement of clients of PostgreSQL, Flight SQL and the console to a file, "
-        "without values; SIGHUP opens it again",
-    ),
-    SLOW_SECONDS,
-)
+def _slow(whose: str) -> tuple[Argument, ...]:
+    """The options of the log of slow statements, of these clients."""
+    return (
+        argument(
+            "--slow-log",
+            type=Path,
+            metavar="FILE",
+            help=f"add a JSON line for each slow statement of {whose} to a file, without values; SIGHUP opens it again",
+        ),
+        argument(
+            "--slow-seconds",
+            type=float,
+            metavar="SECONDS",
+            help="time from which on a statement is slow, also on the pages (default 1)",
+        ),
+    )
+
+
+SLOW = _slow("clients of PostgreSQL, Flight SQL and the console")
 """The log of slow statements."""
 
 TRACE = argument(
@@ -60,18 +63,6 @@ TRACE = argument(
     "OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces (needs nyala[otel])",
 )
 """Spans of statements and calls."""
-
-OF_CONSOLE = (
-    argument(
-        "--slow-log",
-        type=Path,
-        metavar="FILE",
-        help="add a JSON line for each slow statement of the console of --http to a file, without values; SIGHUP opens "
-        "it again",
-    ),
-    SLOW_SECONDS,
-)
-"""The log of slow statements of a server of a cluster."""
 
 
 def _server(bind: str) -> tuple[Argument, ...]:
@@ -113,7 +104,7 @@ def _server(bind: str) -> tuple[Argument, ...]:
         ),
         *tls_options("this server's", "all three, or none for no encryption and no authentication"),
         *HTTP,
-        *OF_CONSOLE,
+        *_slow("the console of --http"),
         TRACE,
         *LOGS,
         argument("--allow-faults", action="store_true", help="allow fault injection by tests; never on a real cluster"),
