@@ -11,6 +11,7 @@ it may hold rows of a branch of every conjunct. The conditions stay in the resid
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final
@@ -66,10 +67,7 @@ def _alternatives(condition: Expr) -> list[list[Expr]]:
         found = [branch for part in disjuncts(condition) for branch in _alternatives(part)]
     elif isinstance(condition, Call) and condition.function == "and":
         factors = [_alternatives(part) for part in conjuncts(condition)]
-        size = 1
-        for factor in factors:
-            size *= len(factor)
-        if size > MOST_BRANCHES:
+        if math.prod(map(len, factors)) > MOST_BRANCHES:
             return [[condition]]
         found = [[part for branch in branches for part in branch] for branches in product(*factors)]
     else:
